@@ -1,0 +1,204 @@
+"""The shipped SQL: find each relation, read its header, order relations by what they read.
+
+A relation is one file: a header that says what a row is and what each column means, then a bare SELECT whose
+relation name is the file's. Nothing declares the order; it follows from the tables each SELECT names.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import graphlib
+import io
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Literal, get_args
+
+import duckdb
+
+Scope = Literal["lib", "dump", "rank", "steps", "run", "fleet", "page", "check"]
+"""What one evaluation of a relation sees: one dump, one rank, one range of steps, one run, all runs."""
+
+LEVELS: dict[str, tuple[Scope, ...]] = {
+    "lib": ("lib",),
+    "rank": ("dump", "rank"),
+    "run": ("steps", "run"),
+    "fleet": ("fleet",),
+    "pages": ("page",),
+    "checks": ("check",),
+}
+"""The scopes that may stand in each folder of sql/."""
+
+_COLUMN = re.compile(r"^-- (\w+|\"\w+\")\s+([A-Z][A-Z0-9_]*(?:\(\d+, ?\d+\))?(?:\[\])?)\s{2,}(\S.*)$")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as the header documents it."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One file of sql/: `name` is the file's stem, `sql` the bare SELECT without its header."""
+
+    name: str
+    folder: str
+    scope: Scope
+    grain: str
+    columns: tuple[Column, ...]
+    how: str
+    sql: str
+    reads: frozenset[str]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a step on the way, never stored and never shown."""
+        return self.name.startswith("_")
+
+
+@functools.cache
+def relations() -> dict[str, Relation]:
+    """Return every shipped relation that has a scope of its own, by name.
+
+    Raises:
+        ValueError: Two files share a name, or a header is wrong; a defect of the package, caught by its tests.
+    """
+    found: dict[str, Relation] = {}
+    con = duckdb.connect()
+    for folder in LEVELS:
+        for entry in sorted(_folder(folder), key=lambda e: e.name):
+            if not entry.name.endswith(".sql"):
+                continue
+            relation = parse(entry.name.removesuffix(".sql"), folder, entry.read_text(encoding="utf-8"), con)
+            if relation.name in found:
+                raise ValueError(f"two relations are named {relation.name}")
+            found[relation.name] = relation
+    return found
+
+
+def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> Relation:
+    """Return the relation that `text` defines.
+
+    Raises:
+        ValueError: The header lacks its grain or scope, or the SELECT does not parse.
+    """
+    lines = text.splitlines()
+    n_header = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    header, sql = lines[:n_header], "\n".join(lines[n_header:]).strip()
+    if not header or not header[0].startswith("-- One row"):
+        raise ValueError(f"{folder}/{name}.sql: the first line must say what one row is")
+    columns: list[Column] = []
+    how: list[str] = []
+    scope = ""
+    for line in header[1:]:
+        if line.startswith("-- Scope: "):
+            scope = line.removeprefix("-- Scope: ").strip()
+        elif line.startswith("-- How: ") or how:
+            how.append(line.removeprefix("-- How: ").removeprefix("--").strip())
+        elif match := _COLUMN.match(line):
+            columns.append(Column(match[1].strip('"'), match[2], match[3].strip()))
+        elif line.startswith("--     ") and columns:
+            last = columns[-1]
+            columns[-1] = Column(last.name, last.type, f"{last.meaning} {line[2:].strip()}")
+        elif line.strip() != "--":
+            raise ValueError(f"{folder}/{name}.sql: not a header line: {line}")
+    if not scope and folder == "pages":
+        scope = "page"
+    if scope not in get_args(Scope) or scope not in LEVELS[folder]:
+        raise ValueError(f"{folder}/{name}.sql: scope {scope!r} does not belong in {folder}/")
+    grain = header[0].removeprefix("-- ").strip()
+    return Relation(
+        name, folder, scope, grain, tuple(columns), " ".join(how).strip(), sql, _reads(con, sql, name)  # type: ignore[arg-type]
+    )
+
+
+def ordered(scopes: Iterable[Scope]) -> list[Relation]:
+    """Return the relations of these scopes, each after what it reads.
+
+    Raises:
+        ValueError: They read each other in a circle; names the loop.
+    """
+    chosen = {r.name: r for r in relations().values() if r.scope in set(scopes)}
+    graph = {name: sorted(r.reads & chosen.keys()) for name, r in sorted(chosen.items())}
+    try:
+        return [chosen[name] for name in graphlib.TopologicalSorter(graph).static_order()]
+    except graphlib.CycleError as error:
+        raise ValueError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
+
+
+def page_query(name: str) -> str:
+    """Return the SELECT of one page query of sql/pages."""
+    relation = relations()[name]
+    if relation.scope != "page":
+        raise KeyError(name)
+    return relation.sql
+
+
+@functools.cache
+def data(name: str) -> tuple[dict[str, str], ...]:
+    """Return the rows of sql/data/NAME.csv, every value as text."""
+    text = files("longpole.sql").joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(io.StringIO(text)))
+
+
+def load_data(con: duckdb.DuckDBPyConnection, name: str, extra: Iterable[dict[str, str]] = ()) -> None:
+    """Make the table NAME of sql/data/NAME.csv, with `extra` rows of the same columns behind its own."""
+    rows = [*data(name), *extra]
+    columns = list(data(name)[0])
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({', '.join(f'{c} VARCHAR' for c in columns)})")
+    if rows:
+        con.executemany(
+            f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})",
+            [[row[c] for c in columns] for row in rows],
+        )
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Return a hash of all shipped SQL and its data: facts and marts made by other SQL are made anew."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for folder in (*LEVELS, "data"):
+        for entry in sorted(_folder(folder), key=lambda e: e.name):
+            if entry.name.endswith((".sql", ".csv")) and folder not in ("pages", "checks"):
+                digest.update(f"{folder}/{entry.name}\0".encode() + entry.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _folder(name: str) -> list[Traversable]:
+    folder = files("longpole.sql").joinpath(name)
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _reads(con: duckdb.DuckDBPyConnection, sql: str, name: str) -> frozenset[str]:
+    """Return the tables the SELECT names, its own CTEs left out."""
+    row = con.execute("SELECT json_serialize_sql($1)", [sql]).fetchone()
+    tree = json.loads(row[0]) if row else {"error": True}
+    if tree.get("error"):
+        raise ValueError(f"{name}.sql does not parse: {tree.get('error_message', sql[:80])}")
+    tables: set[str] = set()
+    ctes: set[str] = set()
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            if node.get("type") == "BASE_TABLE":
+                tables.add(node["table_name"])
+            for entry in (node.get("cte_map") or {}).get("map", []):
+                ctes.add(entry["key"])
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(tree)
+    return frozenset(tables - ctes)

@@ -1,0 +1,41 @@
+"""The seam between dump formats and everything else: a reader turns a file's bytes into batches of RAW_SCHEMA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from longpole.events import DumpFacts
+
+Sink = Callable[[pa.Table], None]
+"""Takes the next batch (RAW_SCHEMA, file order, at most ~200,000 rows); called from one thread at a time, in order."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a dump."""
+
+    threads: int = 1  # decoders beside the thread that reads and splits
+    keep_python: bool = False  # Python frames are the bulk of some dumps
+
+
+class Reader(Protocol):
+    """One dump format."""
+
+    name: str
+
+    def recognises(self, head: bytes, path: str) -> bool:
+        """Return whether a file that begins with `head` (decompressed, up to 64 KiB) is of this format."""
+        ...
+
+    def read(self, file: BinaryIO, path: str, sink: Sink, options: ReadOptions) -> DumpFacts:
+        """Read the whole file, handing batches to `sink`, and return what else it says.
+
+        Raises:
+            DumpError: The file is no dump of this format at all. A damaged dump is no error:
+                what is whole is handed over and the facts say what is missing.
+        """
+        ...

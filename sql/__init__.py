@@ -1,0 +1,1 @@
+"""The SQL that longpole ships: one relation a file. Data only; read with importlib.resources."""
