@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import functools
 import graphlib
+import hashlib
 import io
 import json
 import re
@@ -33,7 +34,7 @@ LEVELS: dict[str, tuple[Scope, ...]] = {
 }
 """The scopes that may stand in each folder of sql/."""
 
-_COLUMN = re.compile(r"^-- (\w+|\"\w+\")\s+([A-Z][A-Z0-9_]*(?:\(\d+, ?\d+\))?(?:\[\])?)\s{2,}(\S.*)$")
+_COLUMN = re.compile(r"^-- (\w+|\"\w+\")\s+([A-Z][A-Z0-9_]*(?:\(\d+, ?\d+\))?(?:\[\])?)\s+(\S.*)$")
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,30 @@ def ordered(scopes: Iterable[Scope]) -> list[Relation]:
     Raises:
         ValueError: They read each other in a circle; names the loop.
     """
-    chosen = {r.name: r for r in relations().values() if r.scope in set(scopes)}
+    return _sorted({r.name: r for r in relations().values() if r.scope in set(scopes)})
+
+
+def _sorted(chosen: dict[str, Relation]) -> list[Relation]:
     graph = {name: sorted(r.reads & chosen.keys()) for name, r in sorted(chosen.items())}
     try:
         return [chosen[name] for name in graphlib.TopologicalSorter(graph).static_order()]
     except graphlib.CycleError as error:
         raise ValueError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
+
+
+def needed(scope: Scope, given: Iterable[str]) -> list[Relation]:
+    """Return the relations of `scope` and all that they read, short of what is `given`, each after what it reads."""
+    known = relations()
+    given = set(given)
+    wanted: dict[str, Relation] = {}
+    queue = [r.name for r in known.values() if r.scope == scope]
+    while queue:
+        name = queue.pop()
+        if name in given or name in wanted or name not in known:
+            continue
+        wanted[name] = known[name]
+        queue += sorted(known[name].reads)
+    return [r for r in _sorted(known) if r.name in wanted]
 
 
 def page_query(name: str) -> str:
@@ -162,15 +181,14 @@ def load_data(con: duckdb.DuckDBPyConnection, name: str, extra: Iterable[dict[st
 
 
 @functools.cache
-def fingerprint() -> str:
-    """Return a hash of all shipped SQL and its data: facts and marts made by other SQL are made anew."""
-    import hashlib
-
+def fingerprint(*scopes: Scope) -> str:
+    """Return a hash of the SQL of these scopes and of all data: what other SQL made is made anew."""
     digest = hashlib.sha256()
-    for folder in (*LEVELS, "data"):
-        for entry in sorted(_folder(folder), key=lambda e: e.name):
-            if entry.name.endswith((".sql", ".csv")) and folder not in ("pages", "checks"):
-                digest.update(f"{folder}/{entry.name}\0".encode() + entry.read_bytes() + b"\0")
+    for relation in ordered(("lib", *scopes)):
+        digest.update(f"{relation.name}\0{relation.sql}\0".encode())
+    for entry in sorted(_folder("data"), key=lambda e: e.name):
+        if entry.name.endswith(".csv"):
+            digest.update(f"{entry.name}\0".encode() + entry.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -40,6 +40,7 @@ def open_writer(path: str) -> pq.ParquetWriter:
         RAW_SCHEMA,
         compression="zstd",
         compression_level=1,
+        write_statistics=False,
         use_dictionary=_TEXT_COLUMNS,
         column_encoding=dict.fromkeys(_NUMBER_COLUMNS, "DELTA_BINARY_PACKED"),
     )

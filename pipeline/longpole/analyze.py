@@ -1,0 +1,302 @@
+"""Events to answers: run the catalogue's levels, each task one function of published files and plain data.
+
+A rank's facts come from its own events; a range of steps comes from all ranks' facts; the run's answers come from both.
+A task whose inputs are those of a file already published is not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from longpole import __version__, catalog
+from longpole.catalog import Scope
+from longpole.cluster import DEFAULT_TASK_MEMORY
+from longpole.engine import connection, quoted
+from longpole.errors import LongpoleError
+from longpole.events import SCHEMA_VERSION
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
+
+STEPS_PER_SHARD = 50
+"""Steps of one run-level task, in blocks aligned to multiples of it, so that a longer run adds shards and moves none."""
+
+DUMP_TABLE = pa.schema(
+    [
+        ("dump", pa.string()),
+        ("path", pa.string()),
+        ("file_name", pa.string()),
+        ("format", pa.string()),
+        ("schema", pa.string()),
+        ("rank", pa.int32()),
+        ("world_size", pa.int32()),
+        ("host", pa.string()),
+        ("process", pa.int64()),
+        ("device_index", pa.int32()),
+        ("device_name", pa.string()),
+        ("n_devices", pa.int32()),
+        ("first_ns", pa.int64()),
+        ("last_ns", pa.int64()),
+        ("n_bytes", pa.int64()),
+        ("n_events", pa.int64()),
+        ("n_stored", pa.int64()),
+        ("n_skipped", pa.int64()),
+        ("n_dropped", pa.int64()),
+        ("n_salvaged", pa.int64()),
+        ("n_rounded", pa.int64()),
+        ("n_bad_times", pa.int64()),
+        ("is_truncated", pa.bool_()),
+        ("n_lost_bytes", pa.int64()),
+        ("notes", pa.list_(pa.string())),
+        ("verdict", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+"""The `dumps` view: one row per dump file and rank made of it."""
+
+
+@dataclass(frozen=True)
+class AnalyzeTask:
+    """One evaluation of one scope: which published files it reads, and what it is to write."""
+
+    store_url: str
+    run: str
+    scope: Scope
+    tables: tuple[tuple[str, tuple[str, ...]], ...]  # relation, the paths that hold it
+    dumps: tuple[DumpEntry, ...]
+    inputs: str
+    memory: int
+    rank: int | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+
+
+def analyze_run(
+    store: Store,
+    run: str,
+    *,
+    run_tasks: Callable[[Callable[[AnalyzeTask], list[PublishedFile]], list[AnalyzeTask]], list[list[PublishedFile]]],
+    memory: int = DEFAULT_TASK_MEMORY,
+) -> Manifest:
+    """Return the run's manifest after every fact and mart is made of the events it has now.
+
+    The caller holds the run's lock.
+
+    Args:
+        run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
+
+    Raises:
+        LongpoleError: The run has no events.
+    """
+    manifest = store.manifest(run)
+    events = manifest.of("events")
+    if not events:
+        raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
+
+    def stage(tasks: list[AnalyzeTask], old: Sequence[PublishedFile]) -> list[PublishedFile]:
+        known: dict[str, list[PublishedFile]] = {}
+        for file in old:
+            known.setdefault(file.inputs, []).append(file)
+        todo = [t for t in tasks if t.inputs not in known]
+        made = run_tasks(evaluate, todo) if todo else []
+        return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]
+
+    old = [f for f in manifest.files if f.table != "events"]
+    rank_files = stage(_rank_tasks(store, manifest, memory), old)
+    marts = stage(_step_tasks(store, manifest, rank_files, memory), old)
+    marts += stage([_run_task(store, manifest, [*rank_files, *marts], memory)], old)
+    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
+    if updated != manifest:
+        store.publish(updated)
+    store.sweep(updated)
+    return updated
+
+
+def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
+    """Evaluate the relations of one scope and publish their files; return what was published."""
+    store = Store(task.store_url)
+    published: list[PublishedFile] = []
+    with store.scratch() as folder, connection(folder, task.memory) as con:
+        for name, paths in task.tables:
+            local = store.fetch(task.run, list(paths), folder)
+            con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
+        _load_context(con, task)
+        given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard"}
+        for name in ("blocking_calls", "input_ranges", "comm_patterns"):
+            catalog.load_data(con, name)
+            given.add(name)
+        for relation in catalog.needed(task.scope, given):
+            con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+            if relation.is_private or relation.scope != task.scope:
+                continue
+            local_file = folder / f"{relation.name}.parquet"
+            con.execute(
+                f"COPY (FROM {relation.name} ORDER BY ALL) TO {quoted(local_file)}"
+                " (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)"
+            )
+            row = con.execute(f"SELECT count(*) FROM {relation.name}").fetchone()  # noqa: S608  names are the catalogue's own
+            path = _place(relation.name, task)
+            digest, n_bytes = file_digest(local_file), local_file.stat().st_size
+            store.put(local_file, task.run, path)
+            published.append(
+                PublishedFile(
+                    relation.name,
+                    path,
+                    task.inputs,
+                    digest,
+                    n_bytes,
+                    row[0] if row else 0,
+                    task.rank,
+                    *_step_range(con, task, relation.name),
+                )
+            )
+    return published
+
+
+def dumps_table(dumps: Sequence[DumpEntry]) -> pa.Table:
+    """Return the dumps of a manifest as DUMP_TABLE."""
+    rows = [{**msgspec.to_builtins(d), "file_name": PurePosixPath(d.path).name} for d in dumps]
+    return pa.Table.from_pylist([{n: r[n] for n in DUMP_TABLE.names} for r in rows], schema=DUMP_TABLE)
+
+
+def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
+    tasks: list[AnalyzeTask] = []
+    by_rank: dict[int, list[PublishedFile]] = {}
+    for file in manifest.of("events"):
+        assert file.rank is not None
+        by_rank.setdefault(file.rank, []).append(file)
+    for rank, files in sorted(by_rank.items()):
+        dumps = sorted(
+            (d for d in manifest.dumps if d.rank == rank and d.error is None), key=lambda d: (d.first_ns or 0, d.dump)
+        )
+        paths = {PurePosixPath(f.path).name.removesuffix(".parquet"): f for f in files}
+        ordered = [(d, paths[d.dump]) for d in dumps if d.dump in paths]
+        inputs = key_of(
+            "rank",
+            catalog.fingerprint("rank"),
+            SCHEMA_VERSION,
+            rank,
+            [(f.digest, d.is_truncated, d.n_dropped) for d, f in ordered],
+        )
+        tasks.append(
+            AnalyzeTask(
+                store.url,
+                manifest.run,
+                "rank",
+                (("events", tuple(f.path for _, f in ordered)),),
+                tuple(d for d, _ in ordered),
+                inputs,
+                memory,
+                rank=rank,
+            )
+        )
+    return tasks
+
+
+def _step_tasks(
+    store: Store, manifest: Manifest, rank_files: Sequence[PublishedFile], memory: int
+) -> list[AnalyzeTask]:
+    files = [f for f in rank_files if f.table == "rank_steps" and f.first_step is not None]
+    shards = sorted(
+        {
+            step // STEPS_PER_SHARD
+            for f in files
+            if f.first_step is not None and f.last_step is not None
+            for step in (*range(f.first_step, f.last_step + 1, STEPS_PER_SHARD), f.last_step)
+        }
+    )
+    tasks = []
+    for shard in shards:
+        first, last = shard * STEPS_PER_SHARD, (shard + 1) * STEPS_PER_SHARD - 1
+        mine = [f for f in files if (f.first_step or 0) <= last and (f.last_step or 0) >= first - 1]
+        inputs = key_of(
+            "steps",
+            catalog.fingerprint("run", "steps"),
+            SCHEMA_VERSION,
+            first,
+            last,
+            sorted((f.rank or 0, f.digest) for f in mine),
+            _dumps_key(manifest),
+        )
+        tables = (("rank_steps", tuple(f.path for f in mine)),)
+        tasks.append(
+            AnalyzeTask(
+                store.url,
+                manifest.run,
+                "steps",
+                tables,
+                manifest.dumps,
+                inputs,
+                memory,
+                first_step=first,
+                last_step=last,
+            )
+        )
+    return tasks
+
+
+def _run_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> AnalyzeTask:
+    tables = tuple(
+        (name, tuple(f.path for f in files if f.table == name)) for name in ("rank_steps", "rank_captures", "steps")
+    )
+    inputs = key_of(
+        "run",
+        catalog.fingerprint("run", "steps"),
+        SCHEMA_VERSION,
+        sorted((f.table, f.rank or 0, f.first_step or 0, f.digest) for f in files if f.table != "kernels"),
+        _dumps_key(manifest),
+    )
+    return AnalyzeTask(store.url, manifest.run, "run", tables, manifest.dumps, inputs, memory)
+
+
+def _dumps_key(manifest: Manifest) -> str:
+    return key_of(msgspec.json.encode(manifest.dumps).decode())
+
+
+def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
+    con.execute("CREATE TABLE context (rank INTEGER)")
+    con.execute("INSERT INTO context VALUES ($1)", [task.rank])
+    con.execute("CREATE TABLE shard (first_step BIGINT, last_step BIGINT)")
+    con.execute("INSERT INTO shard VALUES ($1, $2)", [task.first_step, task.last_step])
+    table = dumps_table(task.dumps)
+    con.register("dumps", table)
+    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    if task.scope == "rank":
+        con.executemany(
+            "INSERT INTO dump_facts VALUES ($1, $2, $3)",
+            [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.dumps)],
+        )
+
+
+def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:
+    files = [quoted(p) for p in paths]
+    if name == "events":  # in order of time, each dump's rows in file order
+        return " UNION ALL ".join(f"SELECT {n}::BIGINT AS dump_no, * FROM read_parquet({q})" for n, q in enumerate(files))
+    if not files:
+        columns = ", ".join(f"NULL::{c.type} AS {c.name}" for c in catalog.relations()[name].columns)
+        return f"SELECT {columns} WHERE FALSE"
+    where = ""
+    if task.scope == "steps":  # one step of halo: its end is the first step's start
+        where = f" WHERE step BETWEEN {int(task.first_step or 0) - 1} AND {int(task.last_step or 0)}"
+    return f"SELECT * FROM read_parquet([{', '.join(files)}]){where}"  # noqa: S608  paths are the manifest's own, quoted
+
+
+def _place(table: str, task: AnalyzeTask) -> str:
+    """Return the path of a table's file; its second word is the hash of what it was made from."""
+    if task.scope == "rank":
+        return f"facts/{table}/rank={task.rank:05d}.{task.inputs}.parquet"
+    if task.scope == "steps":
+        return f"marts/{table}/steps={task.first_step:06d}-{task.last_step:06d}.{task.inputs}.parquet"
+    return f"marts/{table}/run.{task.inputs}.parquet"
+
+
+def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -> tuple[Any, Any]:
+    if task.scope == "run" or not any(c.name == "step" for c in catalog.relations()[table].columns):
+        return (None, None)
+    row = con.execute(f"SELECT min(step), max(step) FROM {table}").fetchone()  # noqa: S608  names are the catalogue's own
+    return (row[0], row[1]) if row else (None, None)

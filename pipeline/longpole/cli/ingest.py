@@ -1,0 +1,99 @@
+"""`longpole ingest`: dumps to events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from longpole import config as run_config
+from longpole.cli.options import ClusterFlags, StoreOption, Work, open_store, stderr
+from longpole.discover import Candidate, find, run_name
+from longpole.errors import DumpError
+from longpole.formats.probe import reason_not_a_dump
+from longpole.ingest import ingest_run
+from longpole.store import Manifest, Store, check_run_name
+from longpole.text import printable
+
+DumpsArgument = Annotated[list[str], Parameter(help="Dumps: files, folders, patterns or URLs.")]
+NameOption = Annotated[str | None, Parameter(name="--name", help="Name of the run. Default: the name of the dumps' folder.")]
+ConfigOption = Annotated[str | None, Parameter(name="--config", help="A run.toml: what the dumps do not say.")]
+RankOption = Annotated[
+    str | None,
+    Parameter(name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."),
+]
+
+
+def ingest(
+    dumps: DumpsArgument,
+    /,
+    *,
+    store: StoreOption = None,
+    name: NameOption = None,
+    config: ConfigOption = None,
+    rank_from: RankOption = None,
+    cluster: ClusterFlags = ClusterFlags(),  # noqa: B008  frozen
+) -> None:
+    """Read dumps into a run's events. Known dumps, by content, are not read again.
+
+    Example: longpole ingest dumps/ --name nightly-2117
+    """
+    console = stderr()
+    target = open_store(store)
+    run = check_run_name(name or run_name(dumps))
+    with Work(cluster.options(), console) as work, target.lock(run):
+        manifest = read_into(target, run, dumps, config, rank_from, work, console)
+    console.print(f"wrote {len(manifest.of('events'))} files of events of run {run}")
+    print(run)
+
+
+def read_into(
+    store: Store, run: str, dumps: list[str], config: str | None, rank_from: str | None, work: Work, console: Console
+) -> Manifest:
+    """Read the dumps into the run and return its manifest; the caller holds the run's lock."""
+    settings, text = run_config.load(config)
+    candidates = recognised(find(dumps), console)
+    before = store.manifest(run).config if config is None and run in store.runs() else text
+    if config is None and before:  # a run keeps the run.toml it was given
+        settings, text = run_config.parse(before, f"config.toml of run {run}"), before
+    manifest = ingest_run(
+        store,
+        run,
+        candidates,
+        settings,
+        text,
+        run_tasks=work.runner("read dumps"),
+        rank_pattern=rank_from,
+        threads=work.threads_for(len(candidates)),
+        memory=work.task_memory,
+    )
+    for dump in manifest.dumps:
+        if dump.error is not None:
+            console.print(f"unreadable: {printable(dump.error)}")
+        elif dump.verdict != "ok":
+            console.print(f"{printable(dump.path)}: {dump.verdict}")
+    return manifest
+
+
+def recognised(candidates: list[Candidate], console: Console) -> list[Candidate]:
+    """Return the candidates that are dumps, or should be by their name; say what else a folder held.
+
+    Raises:
+        DumpError: A file given by name is no dump; or none of a folder's is.
+    """
+    chosen: list[Candidate] = []
+    wrong: list[str] = []
+    for candidate in candidates:
+        reason = reason_not_a_dump(candidate.url, candidate.name)
+        if reason is None or (candidate.looks_like_dump and not candidate.is_named):
+            chosen.append(candidate)
+        elif candidate.is_named:
+            wrong.append(reason)
+        else:
+            console.print(f"left out: {printable(reason)}")
+    if wrong:
+        raise DumpError("\n".join(printable(w) for w in wrong), "Name profiler dumps: README lists the formats.")
+    if not chosen:
+        raise DumpError("none of these files is a dump", "README lists the formats; `longpole inspect FILE` says what a file is.")
+    return chosen

@@ -1,0 +1,125 @@
+"""`longpole query`: ad-hoc SQL over every run of a store."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import duckdb
+import polars as pl
+import pyarrow.parquet as pq
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from longpole.cli.options import StoreOption, open_store
+from longpole.errors import LongpoleError, UsageError
+from longpole.session import Session
+from longpole.text import printable
+from longpole.units import parse_bytes
+
+Format = Literal["table", "csv", "json", "parquet"]
+
+
+def query(
+    sql: Annotated[str, Parameter(help="One SELECT; - reads it from standard input.")],
+    /,
+    *,
+    run: Annotated[list[str] | None, Parameter(help="Only these runs; else every run of the store.")] = None,
+    format: Annotated[Format, Parameter(help="How rows are printed.")] = "table",  # noqa: A002  the option's name
+    limit: Annotated[int, Parameter(help="Rows that a table shows; other formats give all.")] = 100,
+    store: StoreOption = None,
+    memory: Annotated[str, Parameter(help="What the query may hold before it spills to disk.")] = "2GiB",
+) -> None:
+    """Answer a question in SQL over the views. `longpole views` lists them.
+
+    Example: longpole query "SELECT step, duration_ns / 1e6 AS ms FROM steps ORDER BY step" --run nightly-2117
+    """
+    text = sys.stdin.read() if sql == "-" else sql
+    with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+        _refuse_all_but_select(session.con, text)
+        try:
+            relation = session.con.sql(text)
+            if relation is None:
+                raise UsageError("the query gives no rows", "Write one SELECT.")
+            _print(relation, format, limit)
+        except duckdb.Error as error:
+            raise LongpoleError(f"the query failed: {printable(str(error))}", _help_for(session, error)) from error
+
+
+def _refuse_all_but_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    """The session cannot write anyway; this says so in words before anything runs."""
+    try:
+        statements = con.extract_statements(text)
+    except duckdb.Error as error:
+        raise LongpoleError(f"the query does not parse: {printable(str(error))}") from error
+    if len(statements) != 1:
+        raise UsageError(f"{len(statements)} statements are given", "Write one SELECT.")
+    allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+    if statements[0].type not in allowed:
+        raise UsageError(
+            f"{statements[0].type.name} is not answered here: the store is read-only", "Write one SELECT."
+        )
+
+
+def _print(relation: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
+    if form == "table":
+        _print_table(relation, limit)
+        return
+    if form == "parquet":
+        if sys.stdout.isatty():
+            raise UsageError("Parquet is not for a terminal", "Redirect it: ... --format parquet > rows.parquet")
+        reader = relation.to_arrow_reader(100_000)
+        with pq.ParquetWriter(sys.stdout.buffer, reader.schema, compression="zstd") as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+        return
+    frame = relation.pl()
+    if form == "csv":
+        nested = [c for c, t in frame.schema.items() if t.is_nested()]
+        text = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
+        sys.stdout.write(text.write_csv())
+    else:
+        sys.stdout.write(frame.write_json() + "\n")
+
+
+def _json(value: object) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value.to_list() if isinstance(value, pl.Series) else value).decode()
+
+
+def _print_table(relation: duckdb.DuckDBPyRelation, limit: int) -> None:
+    rows = relation.fetchmany(limit + 1)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    numeric = [str(t) in _NUMERIC for t in relation.types]
+    for name, is_number in zip(relation.columns, numeric, strict=True):
+        table.add_column(printable(name), justify="right" if is_number else "left", overflow="fold")
+    for row in rows[:limit]:
+        table.add_row(*("" if v is None else printable(str(v)) for v in row))
+    is_terminal = sys.stdout.isatty()
+    # Piped, a row stays one line however long a kernel's name is.
+    console = Console(markup=False, highlight=False, emoji=False, width=None if is_terminal else 100_000)
+    if is_terminal:
+        console.print(table)
+    else:
+        with console.capture() as capture:
+            console.print(table)
+        sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
+    if len(rows) > limit:
+        Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
+
+
+_NUMERIC = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UINTEGER", "FLOAT", "DOUBLE"}
+
+
+def _help_for(session: Session, error: duckdb.Error) -> str:
+    if isinstance(error, duckdb.CatalogException):
+        return f"Views: {', '.join(session.views())}."
+    if isinstance(error, duckdb.BinderException):
+        return "`longpole views NAME` lists a view's columns."
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return "Give it more with --memory, or ask for fewer rows."
+    if isinstance(error, duckdb.PermissionException):
+        return "A query reads the views and nothing else."
+    return ""

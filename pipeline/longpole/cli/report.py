@@ -1,0 +1,70 @@
+"""`longpole report`: a page of a run."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from longpole import __version__
+from longpole.cli.options import RunArgument, StoreOption, open_store, stderr
+from longpole.errors import LongpoleError
+from longpole.report import overview, page
+from longpole.session import Session
+
+OutputOption = Annotated[str | None, Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html.")]
+
+_MARK = b'<meta name="generator" content="longpole'
+
+
+def report(
+    run: RunArgument,
+    /,
+    *,
+    kind: Annotated[Literal["overview"], Parameter(help="Which page.")] = "overview",
+    store: StoreOption = None,
+    output: OutputOption = None,
+    force: Annotated[bool, Parameter(help="Overwrite a file that is no page of longpole's.")] = False,
+) -> None:
+    """Write a page of a run that is analyzed: one self-contained HTML file.
+
+    Example: longpole report nightly-2117 -o page.html
+    """
+    target = open_store(store)
+    target.manifest(run)
+    path = page_path(output, f"{run}.html", force=force)
+    with Session(target, [run]) as session:
+        data = overview.build(session.con, run)
+    write_page(path, page.render(data, tool_version=__version__))
+    stderr().print(f"wrote {path}")
+
+
+def page_path(output: str | None, default: str, *, force: bool) -> Path:
+    """Return where the page goes.
+
+    Raises:
+        LongpoleError: Something that is no page of longpole's lies there, or its folder does not exist.
+    """
+    path = Path(output or default)
+    if path.is_dir():
+        raise LongpoleError(f"{path} is a folder", "Name a file with -o.")
+    if not path.parent.is_dir():
+        raise LongpoleError(f"the folder {path.parent} does not exist", "Make it, or name another file with -o.")
+    if path.exists() and not force:
+        with path.open("rb") as file:
+            if _MARK not in file.read(4096):
+                raise LongpoleError(f"{path} exists and is no page of longpole's", "Use --force to overwrite it.")
+    return path
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write the page whole or not at all."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        beside.write_text(html, encoding="utf-8", errors="replace")
+        os.replace(beside, path)  # noqa: PTH105  atomic on every platform
+    finally:
+        beside.unlink(missing_ok=True)

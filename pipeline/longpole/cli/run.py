@@ -1,0 +1,48 @@
+"""`longpole run`: dumps to a page, the everyday command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from longpole import __version__
+from longpole.analyze import analyze_run
+from longpole.cli.ingest import ConfigOption, DumpsArgument, NameOption, RankOption, read_into
+from longpole.cli.options import ClusterFlags, StoreOption, Work, open_store, stderr
+from longpole.cli.report import OutputOption, page_path, write_page
+from longpole.discover import run_name
+from longpole.report import overview, page, summary
+from longpole.session import Session
+from longpole.store import check_run_name
+
+
+def run(
+    dumps: DumpsArgument,
+    /,
+    *,
+    store: StoreOption = None,
+    name: NameOption = None,
+    config: ConfigOption = None,
+    rank_from: RankOption = None,
+    output: OutputOption = None,
+    force: Annotated[bool, Parameter(help="Overwrite a file that is no page of longpole's.")] = False,
+    cluster: ClusterFlags = ClusterFlags(),  # noqa: B008  frozen
+) -> None:
+    """Read dumps, analyze them, write the overview page and print a summary.
+
+    Example: longpole run dumps/ -o page.html
+    """
+    console = stderr()
+    target = open_store(store)
+    chosen = check_run_name(name or run_name(dumps))
+    path = page_path(output, f"{chosen}.html", force=force)
+    with Work(cluster.options(), console) as work, target.lock(chosen):
+        read_into(target, chosen, dumps, config, rank_from, work, console)
+        analyze_run(target, chosen, run_tasks=work.runner("analyze"), memory=work.task_memory)
+    with Session(target, [chosen]) as session:
+        data = overview.build(session.con, chosen)
+    write_page(path, page.render(data, tool_version=__version__))
+    print(summary.text(data))
+    console.print(f"wrote {Path(path)}")

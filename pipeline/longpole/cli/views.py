@@ -1,0 +1,53 @@
+"""`longpole views`: what can be asked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from longpole.analyze import DUMP_TABLE
+from longpole.errors import UsageError
+from longpole.session import describe, public_views
+
+
+def views(name: Annotated[str | None, Parameter(help="A view.")] = None, /) -> None:
+    """List the views, or the columns of one.
+
+    Example: longpole views rank_steps
+    """
+    known = public_views()
+    if name is None:
+        width = max(len(v) for v in known)
+        for view in known:
+            print(f"{view:<{width}}  {_grain(view)}")
+        return
+    if name not in known:
+        raise UsageError(f"there is no view {name!r}", f"Views: {', '.join(known)}.")
+    print(_grain(name))
+    print()
+    columns = _columns(name)
+    width = max(len(c[0]) for c in columns)
+    for column, kind, meaning in columns:
+        print(f"{column:<{width}}  {kind:<9}  {meaning}".rstrip())
+    relation = describe(name)
+    if relation is not None and relation.how:
+        print(f"\n{relation.how}")
+    print(f'\nExample: longpole query "FROM {name} LIMIT 10"')
+
+
+def _grain(name: str) -> str:
+    relation = describe(name)
+    return relation.grain if relation else "One row per dump file, rank: what the file says and how whole it is."
+
+
+def _columns(name: str) -> list[tuple[str, str, str]]:
+    relation = describe(name)
+    first = [("run", "VARCHAR", "Run.")]
+    if relation is None:
+        return [*first, *((f.name, str(f.type), "") for f in DUMP_TABLE)]
+    if name == "events":
+        first.append(("rank", "INTEGER", "Rank."))
+    if relation.scope == "fleet":
+        first = []
+    return [*first, *((c.name, c.type, c.meaning) for c in relation.columns)]

@@ -1,0 +1,104 @@
+"""The Dask client that work runs on: one made for this machine, or the cluster that a person names."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from longpole.errors import LongpoleError, UsageError
+
+T = TypeVar("T")
+
+DEFAULT_TASK_MEMORY = 1 << 30
+"""Bytes that DuckDB may hold in one task before it spills: a rank of two million device activities stays within."""
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where tasks run; nothing set means a LocalCluster sized to this machine."""
+
+    scheduler: str | None = None
+    scheduler_file: str | None = None
+    task_memory: int = DEFAULT_TASK_MEMORY
+
+
+@contextlib.contextmanager
+def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
+    """Give a distributed.Client for about `n_tasks` independent tasks.
+
+    The scheduler, its workers and the dashboard of a local cluster listen on 127.0.0.1 alone.
+
+    Raises:
+        UsageError: Both a scheduler and a scheduler file are given.
+        LongpoleError: The scheduler does not answer.
+    """
+    import dask
+    from distributed import Client, LocalCluster
+
+    if options.scheduler and options.scheduler_file:
+        raise UsageError("--scheduler and --scheduler-file cannot both be given", "Give the one your cluster has.")
+    address = options.scheduler or (None if options.scheduler_file else dask.config.get("scheduler-address", None))
+    if address or options.scheduler_file:
+        where = address or options.scheduler_file
+        try:
+            client = (
+                Client(address, timeout="20s")
+                if address
+                else Client(scheduler_file=options.scheduler_file, timeout="20s")
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise LongpoleError(
+                f"the Dask scheduler {where} does not answer: {error}", "Check the address and that it runs."
+            ) from error
+        with client:
+            yield client
+        return
+    has_dashboard = importlib.util.find_spec("bokeh") is not None
+    with (
+        dask.config.set({"distributed.worker.memory.spill": False, "distributed.worker.memory.target": False}),
+        LocalCluster(
+            n_workers=max(1, min(n_tasks, os.cpu_count() or 1)),
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0" if has_dashboard else None,
+            silence_logs=logging.ERROR,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def run_all(
+    client: Any, task: Callable[..., T], arguments: Sequence[Any], on_done: Callable[[], None] = lambda: None
+) -> list[T]:
+    """Return task(argument) for each argument, in their order.
+
+    The first task that fails ends the rest and raises its own error.
+    """
+    from distributed import as_completed
+    from distributed.scheduler import KilledWorker
+
+    futures = [client.submit(task, argument, pure=False) for argument in arguments]
+    try:
+        for future in as_completed(futures):
+            if future.status == "error":
+                future.result()
+            on_done()
+        return list(client.gather(futures))
+    except KilledWorker as error:
+        raise LongpoleError(
+            f"a worker died while it ran {task.__name__}: {error}",
+            "It ran out of memory or was killed. Lower --memory, or give the workers more.",
+        ) from error
+    finally:
+        client.cancel(futures)
+
+
+def n_slots(client: Any) -> int:
+    """Return how many tasks the client's workers run at once."""
+    return max(1, sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()))

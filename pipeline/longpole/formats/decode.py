@@ -1,0 +1,269 @@
+"""A block of events becomes rows: one JSON engine for the whole block, an explicit schema, no Python object per event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from longpole.events import RAW_SCHEMA
+from longpole.formats import fields, times
+from longpole.formats.tally import Decoded, Tally
+from longpole.formats.times import Mask, Times
+
+LONGEST_TEXT = 64 << 10
+"""Characters of one name; what is longer is cut and noted."""
+
+_WEEK_NS = 7 * 86_400 * 10**9
+_UNFINISHED_NS = -1_000  # "dur": -1 microseconds
+
+_NO_TEXT = pa.array([], pa.string())
+
+
+@dataclass
+class Parsed:
+    """The events of one block as columns of equal length, before it is decided which of them are stored."""
+
+    phase: pa.Array  # text, like the next two
+    category: pa.Array
+    name: pa.Array
+    process: pa.Array  # int64, like the next
+    thread: pa.Array
+    start: Times
+    duration: Times
+    args: dict[str, pa.Array]  # by column; `fields.json_type`
+    label: pa.Array | None = None
+    is_salvaged: Mask | None = None
+    n_lost: int = 0  # events that are no longer here
+    lost: list[str] = field(default_factory=list)  # what the first of those looked like
+    oddities: Counter[str] = field(default_factory=Counter)
+
+
+def parse_whole(block: memoryview) -> Parsed:
+    """Return the events of a block that is ordinary JSON with the usual types.
+
+    The block is read as one array inside one object, so its commas, its whitespace and a wrong cut need no care:
+    whatever is not a whole number of events leaves a bracket open.
+
+    Raises:
+        pa.ArrowInvalid: Anything else; nothing is known then about any of the events.
+    """
+    data = b"".join((b'{"e":[', block, b"]}\n"))
+    table = pa.json.read_json(
+        pa.BufferReader(data),
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pa.json.ParseOptions(
+            explicit_schema=_SCHEMA, newlines_in_values=False, unexpected_field_behavior="ignore"
+        ),
+    )
+    if table.num_rows != 1:
+        raise pa.ArrowInvalid("a second document begins inside the block")
+    events = table.column("e").chunk(0).flatten()
+    phase, category, name, process, thread, start, duration, args = events.flatten()
+    columns = dict(zip(_ARG_COLUMNS, args.flatten(), strict=True))
+    for spelling, (column, _) in fields.OTHER_SPELLINGS.items():
+        other = columns.pop(spelling)
+        if other.null_count < len(other):
+            columns[column] = pc.coalesce(columns[column], other.cast(fields.json_type(column)))
+    return Parsed(
+        phase,
+        category,
+        name,
+        process,
+        thread,
+        times.from_decimals(start),
+        times.from_decimals(duration),
+        columns,
+    )
+
+
+_ARG_COLUMNS = (*fields.ARGS.values(), *fields.OTHER_SPELLINGS)
+
+
+def _schema() -> pa.Schema:
+    args = [(key, fields.json_type(column)) for key, column in fields.ARGS.items()]
+    args += [(key, json_type) for key, (_, json_type) in fields.OTHER_SPELLINGS.items()]
+    event = [
+        ("ph", pa.string()),
+        ("cat", pa.string()),
+        ("name", pa.string()),
+        ("pid", pa.int64()),
+        ("tid", pa.int64()),
+        ("ts", times.DECIMAL),
+        ("dur", times.DECIMAL),
+        ("args", pa.struct(args)),
+    ]
+    return pa.schema([("e", pa.list_(pa.struct(event)))])
+
+
+_SCHEMA = _schema()
+
+
+def finish(parsed: Parsed, keep_python: bool) -> Decoded:
+    """Return the rows to be stored of parsed events, with the count of everything else.
+
+    Raises:
+        pa.ArrowInvalid: A text is no UTF-8 (the JSON engine does not look).
+    """
+    tally = Tally(n_events=len(parsed.phase) + parsed.n_lost, oddities=parsed.oddities)
+    if parsed.n_lost:
+        tally.drop(1, *parsed.lost[:1])
+        for text in parsed.lost[1:]:
+            tally.drop(1, text)
+        tally.n_dropped = parsed.n_lost
+
+    is_complete = _phases(parsed, tally)
+    category, is_python = _categories(parsed, tally)
+    is_stored = is_complete
+    if is_python is not None and not keep_python:
+        tally.skipped["python"] = int((is_stored & is_python).sum())
+        is_stored = is_stored & ~is_python
+    for why, is_bad in _malformed(parsed):
+        is_lost = is_stored & is_bad
+        if is_lost.any():
+            first = int(np.flatnonzero(is_lost)[0])
+            tally.drop(int(is_lost.sum()), why, str(parsed.name[first]))
+            is_stored = is_stored & ~is_bad
+
+    kept = _Kept(is_stored, tally.oddities)
+    start, duration, is_open = _times(parsed, kept, tally)
+    columns = {
+        "category": kept.encoded(category),
+        "name": kept.text(parsed.name),
+        "start_ns": pa.array(start),
+        "duration_ns": pa.array(duration, mask=is_open),
+        "process": kept.plain(parsed.process),
+        "thread": kept.plain(parsed.thread),
+        "label": kept.no_text() if parsed.label is None else kept.text(parsed.label),
+    }
+    for column, array in parsed.args.items():
+        columns[column] = kept.text(array) if column in fields.TEXTS else kept.plain(array)
+    columns["correlation_id"] = _zero_is_none(columns["correlation_id"])
+    tally.n_stored = kept.n
+    if parsed.is_salvaged is not None:
+        tally.n_salvaged = int((parsed.is_salvaged & is_stored).sum())
+    return Decoded(pa.Table.from_arrays([columns[name] for name in RAW_SCHEMA.names], schema=RAW_SCHEMA), tally)
+
+
+class _Kept:
+    """Takes the stored rows out of a column."""
+
+    def __init__(self, is_stored: Mask, oddities: Counter[str]) -> None:
+        self.n = int(is_stored.sum())
+        self._oddities = oddities
+        self._is_all = self.n == len(is_stored)
+        self._is_stored = is_stored
+        self._mask = pa.array(is_stored)
+
+    def numbers(self, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        return values if self._is_all else values[self._is_stored]
+
+    def plain(self, array: pa.Array) -> pa.Array:
+        if array.null_count == len(array):
+            return pa.nulls(self.n, array.type)
+        return array if self._is_all else array.filter(self._mask)
+
+    def no_text(self) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.nulls(self.n, pa.int32()), _NO_TEXT)
+
+    def encoded(self, array: pa.DictionaryArray) -> pa.Array:
+        return array if self._is_all else array.filter(self._mask)
+
+    def text(self, array: pa.Array) -> pa.Array:
+        if array.null_count == len(array):
+            return self.no_text()
+        encoded = self.plain(array).dictionary_encode()
+        words = encoded.dictionary
+        words.validate(full=True)
+        lengths = pc.binary_length(words)
+        if (pc.max(lengths).as_py() or 0) <= LONGEST_TEXT:
+            return encoded
+        self._oddities[f"texts were longer than {LONGEST_TEXT:,} characters and are cut"] += int(
+            pc.sum(pc.greater(pc.utf8_length(words), LONGEST_TEXT)).as_py() or 0
+        )
+        cut = pc.utf8_slice_codeunits(words, 0, LONGEST_TEXT)
+        return pa.DictionaryArray.from_arrays(encoded.indices, cut).cast(pa.string()).dictionary_encode()
+
+
+def _codes(array: pa.Array) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """Return per slot an index into the distinct texts, -1 where there is none, and those texts."""
+    encoded = array.dictionary_encode()
+    codes: npt.NDArray[np.int32] = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+    encoded.dictionary.validate(full=True)
+    return codes, encoded.dictionary.to_pylist()
+
+
+def _phases(parsed: Parsed, tally: Tally) -> Mask:
+    """Return which events are complete ones; count the others by what they are."""
+    codes, phases = _codes(parsed.phase)
+    n_by_phase = np.bincount(codes + 1, minlength=len(phases) + 1).tolist()
+    is_complete = np.zeros(len(codes), np.bool_)
+    n_without = n_by_phase[0]
+    for code, (phase, n) in enumerate(zip(phases, n_by_phase[1:], strict=True)):
+        if phase == fields.COMPLETE:
+            is_complete = codes == code
+        elif not phase:
+            n_without += n
+        else:
+            n_memory = 0
+            if phase in fields.INSTANTS:
+                names = parsed.name.filter(pa.array(codes == code))
+                n_memory = pc.sum(pc.equal(names, fields.MEMORY_NAME)).as_py() or 0
+            tally.skipped.update({"memory": n_memory, fields.phase_kind(phase): n - n_memory})
+    tally.skipped = +tally.skipped
+    tally.drop(n_without, 'no event: it has no "ph"')
+    return is_complete
+
+
+def _categories(parsed: Parsed, tally: Tally) -> tuple[pa.DictionaryArray, Mask | None]:
+    """Return the canonical categories, and which events are Python frames (None: none of them)."""
+    codes, spellings = _codes(parsed.category)
+    tally.is_of_2021 = not fields.CATEGORIES_OF_2021.isdisjoint(spellings)
+    canonical: dict[str, int] = {}
+    translation = [canonical.setdefault(fields.category(spelling), len(canonical)) for spelling in spellings]
+    new = np.array([*translation, -1], np.int32)[codes]  # slot -1 is the last
+    array = pa.DictionaryArray.from_arrays(
+        pa.array(new, pa.int32(), mask=new < 0), pa.array(list(canonical), pa.string())
+    )
+    python = canonical.get("python")
+    return array, None if python is None else new == python
+
+
+def _malformed(parsed: Parsed) -> list[tuple[str, Mask]]:
+    start, duration = parsed.start, parsed.duration
+    found = []
+    if start.is_absent.any():
+        found.append(("no ts", start.is_absent))
+    for key, column in (("ts", start), ("dur", duration)):
+        if column.is_malformed is not None:
+            found.append((f"{key} is no number or beyond int64 ns", column.is_malformed))
+    end = start.ns + np.maximum(duration.ns, 0)  # wraps where it does not fit
+    if (end < start.ns).any():
+        found.append(("its end is beyond int64 ns", end < start.ns))
+    return found
+
+
+def _times(parsed: Parsed, kept: _Kept, tally: Tally) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Mask]:
+    """Return start, duration and where the duration is not known, of the stored rows; count what is odd."""
+    start, duration = kept.numbers(parsed.start.ns), kept.numbers(parsed.duration.ns)
+    is_open = kept.numbers(parsed.duration.is_absent) | (duration == _UNFINISHED_NS)
+    is_bad = is_open | (start < 0) | (duration < 0) | (duration > _WEEK_NS)
+    tally.n_bad_times = int(is_bad.sum())
+    rounded = [column.is_rounded for column in (parsed.start, parsed.duration) if column.is_rounded is not None]
+    if rounded:
+        tally.n_rounded = int(kept.numbers(np.logical_or.reduce(rounded)).sum())
+    if kept.n:
+        tally.first_ns = int(start.min())
+        tally.last_ns = int((start + np.maximum(duration, 0)).max())
+    return start, duration, is_open
+
+
+def _zero_is_none(array: pa.Array) -> pa.Array:
+    """Return correlation ids with NULL for 0, which is how the profiler writes that there is none."""
+    is_zero = pc.equal(array, 0)
+    return pc.if_else(is_zero, pa.scalar(None, array.type), array) if pc.any(is_zero).as_py() else array

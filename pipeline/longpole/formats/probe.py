@@ -1,0 +1,36 @@
+"""A first look at a file: enough of its text to tell its format, whatever its name says."""
+
+from __future__ import annotations
+
+import zlib
+from typing import BinaryIO
+
+import fsspec
+
+from longpole.errors import DumpError
+from longpole.formats import reader_for
+
+HEAD_BYTES = 64 << 10
+
+
+def head_of(file: BinaryIO) -> bytes:
+    """Return up to 64 KiB from the file's beginning, decompressed where it is gzip."""
+    head = file.read(HEAD_BYTES)
+    if head[:2] != b"\x1f\x8b":
+        return head
+    try:
+        return zlib.decompressobj(31).decompress(head, HEAD_BYTES)
+    except zlib.error:
+        return head
+
+
+def reason_not_a_dump(url: str, name: str) -> str | None:
+    """Return why the file is no dump of a known format, as a sentence; None where it is one."""
+    try:
+        with fsspec.open(url, "rb") as file:
+            reader_for(head_of(file), name)
+    except DumpError as error:
+        return error.fact
+    except OSError as error:
+        return f"{name} cannot be read: {error.strerror or error}"
+    return None

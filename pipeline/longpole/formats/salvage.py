@@ -1,0 +1,94 @@
+"""What the engine refuses goes down a ladder, so that one bad event costs that event only.
+
+    whole block by the engine -> whole block with mixed types -> event by event -> an event's bytes mended -> lost
+
+Every rung gives the same rows for the same event; a lower one is only slower.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from longpole.formats import fields
+from longpole.formats.decode import Parsed, finish, parse_whole
+from longpole.formats.mixed import parse_mixed
+from longpole.formats.repair import mended, without_surrogates
+from longpole.formats.tally import Decoded
+
+_ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
+_SAMPLES = 5
+_RETRIED = 32  # blocks after which the engine gets another chance
+
+_BETWEEN = re.compile(r"\}\s*,\s*(?=\{)")
+_FILLER = re.compile(r"[\s,]*")
+
+
+class Ladder:
+    """Decodes the blocks of one file, from any number of threads."""
+
+    def __init__(self, keep_python: bool) -> None:
+        self._keep_python = keep_python
+        self._n_refused = 0  # blocks in a row that the engine refused
+
+    def decode(self, block: memoryview) -> Decoded:
+        """Return the rows of a block and its counts; never fails."""
+        # Two refusals in a row are a dump of another kind, which should not pay for the first rung at every block.
+        # Skipping it changes the time taken and nothing else, so threads may race for the counter.
+        is_other_kind = self._n_refused >= 2 and self._n_refused % _RETRIED
+        rungs: tuple[Callable[[memoryview], Parsed], ...] = (parse_whole, parse_mixed)
+        for rung in rungs[1:] if is_other_kind else rungs:
+            try:
+                decoded = finish(rung(block), self._keep_python)
+            except (pa.ArrowException, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue
+            self._n_refused = 0 if rung is parse_whole else self._n_refused + 1
+            return decoded
+        self._n_refused += 1
+        return finish(parse_each(block), self._keep_python)
+
+
+def parse_each(block: memoryview) -> Parsed:
+    """Return the events of a block one by one, mended where that helps; the others are counted as lost."""
+    whole: list[bytes] = []
+    is_mended: list[bool] = []
+    lost: list[str] = []
+    n_lost = 0
+    for text, event, is_changed in _events(str(block, "utf-8", "surrogateescape")):
+        if event is None:
+            n_lost += 1
+            lost = [*lost, text][:_SAMPLES]
+            continue
+        if _needs_rewriting(text):
+            is_changed |= any(without_surrogates(word) != word for word in _wanted_texts(event))
+            text = without_surrogates(json.dumps(event, ensure_ascii=False))
+        whole.append(text.encode())
+        is_mended.append(is_changed)
+    parsed = parse_mixed(b",".join(whole))
+    parsed.is_salvaged = np.array(is_mended, np.bool_)
+    parsed.n_lost, parsed.lost = n_lost, lost
+    return parsed
+
+
+def _events(text: str) -> Iterator[tuple[str, dict[str, Any] | None, bool]]:
+    """Yield each event's text, what it says (None: nothing helped) and whether it had to be mended."""
+    decoder = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None)
+    at = _skip(text, 0)
+    while at < len(text):
+        try:
+            value, end = decoder.raw_decode(text, at)
+            next_at = _skip(text, end)
+            if next_at == end < len(text):
+                raise ValueError("no comma follows")
+            yield text[at:end], _checked(value), False
+        except (ValueError, RecursionError):
+            end, value = _end_of_bad(text, at)
+            next_at = _skip(text, end)
+            yield text[at:end], _checked(value), True
+        at = next_at

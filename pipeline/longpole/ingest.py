@@ -1,0 +1,398 @@
+"""Dumps to events: each dump is read and linked by one task on any worker, then the manifest names what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from longpole import __version__, catalog
+from longpole.cluster import DEFAULT_TASK_MEMORY
+from longpole.config import RunConfig
+from longpole.discover import Candidate, rank_from_name
+from longpole.engine import connection, quoted
+from longpole.errors import DumpError, LongpoleError
+from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
+from longpole.formats import ReadOptions, reader_for
+from longpole.formats.probe import head_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
+
+EVENTS_PER_ROW_GROUP = 100_000
+"""Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """All that a worker needs to turn one dump into events; plain data."""
+
+    store_url: str
+    run: str
+    dump: Candidate
+    known: tuple[tuple[str, str], ...]  # (content, inputs) of dumps that are already events
+    step_pattern: str
+    comm_kernels: tuple[str, ...]
+    config_key: str
+    threads: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class DeviceEvents:
+    """Events of one device of one dump, staged in the store until a rank is known."""
+
+    staged: str
+    inputs: str
+    digest: str
+    n_bytes: int
+    n_rows: int
+    device: int | None
+    process: int | None
+    first_ns: int | None
+    last_ns: int | None
+    first_step: int | None
+    last_step: int | None
+    n_steps: int
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    """What a task returns: small, plain data."""
+
+    dump: Candidate
+    content: str
+    facts: DumpFacts | None = None  # None: known already, or an error
+    devices: tuple[DeviceEvents, ...] = ()
+    error: str | None = None
+    is_known: bool = False
+
+
+def ingest_run(
+    store: Store,
+    run: str,
+    candidates: Sequence[Candidate],
+    config: RunConfig,
+    config_text: str,
+    *,
+    run_tasks: Callable[[Callable[[ReadTask], ReadResult], list[ReadTask]], list[ReadResult]],
+    rank_pattern: str | None = None,
+    threads: int = 1,
+    memory: int = DEFAULT_TASK_MEMORY,
+) -> Manifest:
+    """Return the run's manifest after these dumps are in it; a dump that is known, by content, costs nothing.
+
+    The caller holds the run's lock. Facts and marts of before stay until `analyze` replaces them.
+
+    Args:
+        run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
+
+    Raises:
+        LongpoleError: No dump can be read, ranks cannot be told, or two dumps of a rank overlap.
+    """
+    before = _manifest_or_none(store, run)
+    known = tuple(
+        (d.dump, f.inputs)
+        for d in (before.dumps if before else ())
+        for f in (before.files if before else ())
+        if f.table == "events" and d.dump in f.path
+    )
+    tasks = [
+        ReadTask(
+            store.url,
+            run,
+            candidate,
+            known,
+            config.steps.marker,
+            tuple(config.comm.kernels),
+            config.ingest_key(),
+            threads,
+            memory,
+        )
+        for candidate in candidates
+    ]
+    results = run_tasks(read_dump, tasks)
+    if before is not None and all(r.is_known for r in results) and before.config == config_text:
+        return before
+    manifest = _merge(store, run, before, results, config_text, rank_pattern)
+    store.publish(manifest)
+    return manifest
+
+
+def read_dump(task: ReadTask) -> ReadResult:
+    """Read and link one dump; stage its events in the store.
+
+    A file that is no dump, or holds no event, comes back as an error in the result, not as an exception: the others
+    of its run are still worth having.
+    """
+    store = Store(task.store_url)
+    with store.scratch() as folder:
+        try:
+            content = _content_of(task.dump)
+            inputs = key_of(
+                content, task.config_key, SCHEMA_VERSION, catalog.fingerprint("dump"), __version__
+            )
+            if (content, inputs) in task.known:
+                return ReadResult(task.dump, content, is_known=True)
+            raw = folder / "raw.parquet"
+            facts = _read_raw(task, raw)
+        except DumpError as error:
+            return ReadResult(task.dump, "", error=error.fact)
+        except OSError as error:
+            return ReadResult(task.dump, "", error=f"{task.dump.name} cannot be read: {error.strerror or error}")
+        if facts.n_stored == 0:
+            return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
+        devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
+        return ReadResult(task.dump, content, facts, devices)
+
+
+def _content_of(dump: Candidate) -> str:
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=16)
+    with fsspec.open(dump.url, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _read_raw(task: ReadTask, target: Path) -> DumpFacts:
+    strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
+    integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
+    with fsspec.open(task.dump.url, "rb") as file:
+        reader = reader_for(head_of(file), task.dump.name)
+        file.seek(0)
+        with pq.ParquetWriter(
+            target,
+            RAW_SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=strings,
+            column_encoding=integers,
+        ) as writer:
+            return reader.read(file, task.dump.name, writer.write_table, ReadOptions(threads=task.threads))
+
+
+def _link(
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+) -> Iterable[DeviceEvents]:
+    with connection(folder, task.memory, task.threads) as con:
+        con.execute(
+            f"CREATE VIEW raw AS SELECT *, file_row_number AS row_id FROM read_parquet({quoted(raw)},"
+            " file_row_number = true)"
+        )
+        con.execute("CREATE TABLE context (base_ns BIGINT, step_pattern VARCHAR)")
+        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, task.step_pattern])
+        for name in ("blocking_calls", "input_ranges"):
+            catalog.load_data(con, name)
+        catalog.load_data(con, "comm_patterns", [{"pattern": p, "library": "run.toml"} for p in task.comm_kernels])
+        events = folder / "events.parquet"
+        for relation in catalog.needed("dump", {"raw", "context", "events", "dump_devices"}):
+            con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+        known = catalog.relations()
+        _copy_events(con, f"({known['events'].sql})", events)
+        con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
+        devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
+        active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
+        for device, _, _, process, first_ns, last_ns, first_step, last_step, n_steps in active:
+            target = events
+            if len(active) > 1:
+                target = folder / f"device{device}.parquet"
+                mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device = {int(device)}"
+                _copy_events(con, f"(FROM events WHERE {mine})", target)
+            n_rows = pq.read_metadata(target).num_rows
+            staged = f"events/staged/{content}-{inputs}-{device}.parquet"
+            digest, n_bytes = file_digest(target), target.stat().st_size
+            store.put(target, task.run, staged)
+            yield DeviceEvents(
+                staged, inputs, digest, n_bytes, n_rows, device, process, first_ns, last_ns, first_step, last_step, n_steps
+            )
+
+
+def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> None:
+    # A total order, so that two runs give the same bytes: every column that tells two events apart is in it.
+    con.execute(
+        f"COPY (FROM {source} ORDER BY start_ns, category, device, stream, thread, duration_ns DESC, correlation_id,"
+        f" external_id, name) TO {quoted(target)}"
+        f" (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE {EVENTS_PER_ROW_GROUP})"
+    )
+
+
+def _manifest_or_none(store: Store, run: str) -> Manifest | None:
+    return store.manifest(run) if run in store.runs() else None
+
+
+def _merge(
+    store: Store,
+    run: str,
+    before: Manifest | None,
+    results: Sequence[ReadResult],
+    config_text: str,
+    rank_pattern: str | None,
+) -> Manifest:
+    """Return the manifest of what was known and what was read, events moved to where their rank belongs."""
+    seen: dict[str, ReadResult] = {}
+    for result in results:  # the same content under two names is one dump
+        seen.setdefault(result.content or result.dump.url, result)
+    fresh = [r for r in seen.values() if not r.is_known]
+    replaced = {r.dump.name for r in fresh} | {r.dump.name for r in results if r.is_known}
+    fresh_contents = {r.content for r in fresh if r.content}
+    kept = [
+        d
+        for d in (before.dumps if before else ())
+        if d.dump not in fresh_contents
+        and (d.path not in replaced or d.dump in {r.content for r in results if r.is_known})
+    ]
+    kept_contents = {d.dump for d in kept}
+    files = [
+        f
+        for f in (before.files if before else ())
+        if f.table != "events" or Path(f.path).name.split(".")[0] in kept_contents
+    ]
+    ranks = _ranks_of(fresh, bool(kept), rank_pattern)
+    width = max([1, *(len(r.devices) for r in fresh)])
+    entries = list(kept)
+    for result in fresh:
+        if result.facts is None:
+            entries.append(
+                DumpEntry(
+                    dump=result.content or key_of(result.dump.url),
+                    path=result.dump.name,
+                    n_bytes=result.dump.n_bytes,
+                    verdict="unreadable",
+                    error=result.error,
+                )
+            )
+            continue
+        for place, device in enumerate(result.devices):
+            rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
+            path = f"events/rank={rank:05d}/{result.content}.parquet"
+            store.move(run, device.staged, path)
+            files.append(
+                PublishedFile(
+                    "events",
+                    path,
+                    device.inputs,
+                    device.digest,
+                    device.n_bytes,
+                    device.n_rows,
+                    rank,
+                    device.first_step,
+                    device.last_step,
+                )
+            )
+            entries.append(_entry(result, device, rank))
+    if not any(d.error is None for d in entries):
+        facts = "\n".join(str(d.error) for d in entries)
+        raise DumpError(f"no dump of run {run!r} can be read:\n{facts}", "Name profiler dumps: README lists the formats.")
+    _refuse_overlaps([d for d in entries if d.error is None])
+    return Manifest(run=run, config=config_text, dumps=tuple(entries), files=tuple(files))
+
+
+def _ranks_of(fresh: Sequence[ReadResult], has_others: bool, pattern: str | None) -> dict[str, int]:
+    """Return the rank of each dump by content: the person's pattern, else the dump's own word, else its name."""
+    ranks: dict[str, int] = {}
+    unknown: list[str] = []
+    readable = [r for r in fresh if r.facts is not None]
+    for result in readable:
+        assert result.facts is not None
+        if pattern is not None:
+            rank = rank_from_name(result.dump.name, pattern)
+        elif result.facts.rank is not None:
+            rank = result.facts.rank
+        else:
+            rank = rank_from_name(result.dump.name)
+        if rank is None and len(readable) == 1 and not has_others:
+            rank = 0
+        if rank is None:
+            unknown.append(result.dump.name)
+        else:
+            ranks[result.content] = rank
+    if unknown:
+        shown = "\n".join(f"  {name}" for name in unknown[:5]) + ("\n  ..." if len(unknown) > 5 else "")
+        raise LongpoleError(
+            f"no rank is known for {len(unknown)} of {len(readable)} dumps:\n{shown}",
+            "Neither the dump nor its name says it. Give a pattern whose first group is the rank in the path:\n"
+            r"  --rank-from 'node_(\d+)\.json'",
+        )
+    return ranks
+
+
+def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
+    facts = result.facts
+    assert facts is not None
+    names = {d.index: d for d in facts.devices}
+    described = names.get(device.device) if device.device is not None else None
+    doubts = [
+        *(["truncated"] if facts.is_truncated else []),
+        *([f"{facts.n_dropped} events dropped"] if facts.n_dropped else []),
+        *([f"{facts.n_bad_times} events with an impossible time"] if facts.n_bad_times else []),
+    ]
+    notes = list(facts.notes)
+    if facts.rank is None:
+        notes.append(f"the dump does not say its rank: taken as {rank}")
+    if len(result.devices) > 1:
+        notes.append(f"{len(result.devices)} devices in one dump: one rank each")
+    return DumpEntry(
+        dump=result.content,
+        path=result.dump.name,
+        n_bytes=result.dump.n_bytes,
+        format=facts.format,
+        schema=facts.schema,
+        rank=rank,
+        world_size=facts.world_size,
+        host=facts.host,
+        process=device.process,
+        device_index=device.device,
+        device_name=(described.name or None) if described else None,
+        n_devices=len(facts.devices),
+        backend=facts.backend,
+        process_groups=facts.process_groups,
+        first_ns=device.first_ns,
+        last_ns=device.last_ns,
+        first_step=device.first_step,
+        last_step=device.last_step,
+        n_steps=device.n_steps,
+        n_events=facts.n_events,
+        n_stored=facts.n_stored,
+        n_skipped=facts.n_skipped,
+        n_dropped=facts.n_dropped,
+        n_salvaged=facts.n_salvaged,
+        n_rounded=facts.n_rounded,
+        n_bad_times=facts.n_bad_times,
+        is_truncated=facts.is_truncated,
+        n_lost_bytes=facts.n_lost_bytes,
+        notes=tuple(notes),
+        verdict="; ".join(doubts) or "ok",
+    )
+
+
+def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
+    """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
+    by_rank: dict[int, list[DumpEntry]] = {}
+    for entry in entries:
+        by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
+    for rank, mine in sorted(by_rank.items()):
+        mine.sort(key=lambda d: (d.first_ns or 0, d.path))
+        for one, other in zip(mine, mine[1:], strict=False):
+            overlap = _overlap(one, other)
+            if overlap:
+                raise LongpoleError(
+                    f"rank {rank} has two dumps of the same {overlap}:\n  {one.path}\n  {other.path}",
+                    "If they are two ranks, say which with --rank-from; if they are two attempts of a job, make each a"
+                    " run of its own with --name.",
+                )
+
+
+def _overlap(one: DumpEntry, other: DumpEntry) -> str:
+    if one.last_ns is not None and other.first_ns is not None and other.first_ns < one.last_ns:
+        return "time"
+    spans = (one.first_step, one.last_step, other.first_step, other.last_step)
+    if None in spans:
+        return "steps" if spans == (None, None, None, None) else ""
+    assert one.first_step is not None and one.last_step is not None
+    assert other.first_step is not None and other.last_step is not None
+    return "steps" if other.first_step <= one.last_step and one.first_step <= other.last_step else ""

@@ -1,0 +1,222 @@
+"""Charts: each function turns the rows of one query into one Altair chart that names its rows instead of holding them.
+
+The page fills the named rows in, once for all charts, and sets the two parameters `first_bin` and `last_bin` that say
+which columns are shown. Colours come from the ranges of the theme, so a chart is drawn in either scheme unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import altair as alt
+import polars as pl
+
+Chart: TypeAlias = alt.Chart | alt.LayerChart
+
+PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
+"""The parts of a window in the order of the theme's category range; they add up to it."""
+
+CAUSES = ("input", "sync", "host", "launch", "turnaround", "other")
+"""The causes of idle time in the order of the theme's ordinal range; they add up to it."""
+
+N_DOTTED = 60
+"""Up to this many columns each step time has a dot: a line alone does not show a single step."""
+
+MIN_COLUMNS = 8
+"""A chart of fewer columns leaves room at its right: one step as wide as the page says less, not more."""
+
+OVERLAP = 0.2
+"""Columns without a gap reach this far under the next one, else its anti-aliased edge lets the page shine through."""
+
+_FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
+_SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
+_LABEL = "datum.first_step == datum.last_step ? '' + datum.first_step : datum.first_step + '–' + datum.last_step"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a heat map shows: `rows` names its cells, `ramp` a range of the theme."""
+
+    rows: Literal["comm_cells", "idle_cells"]
+    name: str
+    ramp: Literal["heatmap", "ramp"]
+
+
+EXPOSED_COMM = Measure("comm_cells", "exposed comm", "heatmap")
+IDLE = Measure("idle_cells", "idle", "ramp")
+
+
+def step_breakdown(step_bins: pl.DataFrame) -> Chart:
+    """Return the parts of the mean window stacked per column, under the line of the step times, in ms."""
+    bars = _stacked(step_bins, PARTS, "part of the window", "category")
+    times = (
+        alt.Chart()
+        .transform_filter(_SHOWN)
+        .transform_calculate(
+            ms="isValid(datum.step_ns) ? datum.step_ns / 1e6 : null",
+            min_ms="datum.step_min_ns / 1e6",
+            max_ms="datum.step_max_ns / 1e6",
+            label=_LABEL,
+        )
+        .encode(x=_bin_axis("bin"), tooltip=_step_tooltip(step_bins))
+    )
+    line = times.mark_line(style="step-time").encode(y=_ms_axis("ms"), detail="capture:N", tooltip=alt.value(None))
+    layers: list[alt.Chart] = [bars]
+    if step_bins.filter(pl.col("n_steps") > 1).height > 0:
+        layers.append(times.mark_rule(style="step-range").encode(y=_ms_axis("min_ms"), y2="max_ms:Q"))
+    layers.append(line.add_params(alt.selection_interval(name="brush", encodings=["x"])))
+    if step_bins.height <= N_DOTTED:
+        layers.append(times.mark_point(style="step-dot").encode(y=_ms_axis("ms")))
+    return _framed(alt.layer(*layers), step_bins, "Step time and what the ranks did in it", height=260)
+
+
+def idle_causes(step_bins: pl.DataFrame) -> Chart:
+    """Return the mean idle time per column stacked by its cause, in ms."""
+    names = tuple(f"idle_{cause}" for cause in CAUSES)
+    return _framed(
+        alt.layer(_stacked(step_bins, names, "cause", "ordinal")), step_bins, "Idle time by cause", height=140
+    )
+
+
+def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
+    """Return ranks by columns, coloured by the share of the rank's windows that the measure takes."""
+    is_binned = step_bins.filter(pl.col("n_steps") > 1).height > 0
+    top = cells["share_ratio"].max()
+    largest = float(top) if isinstance(top, float) and top > 0 else 0.01
+    spread = [
+        alt.Tooltip(f"{name}_ms:Q", title=f"{name} (ms)", format=",.3f") for name in ("min", "median", "max")
+    ]
+    tooltip = [
+        alt.Tooltip("rank:O"),
+        alt.Tooltip("label:N", title="steps" if is_binned else "step"),
+        alt.Tooltip("share_ratio:Q", title=f"{measure.name}, share of window", format=".2%"),
+        alt.Tooltip("mean_ms:Q", title="mean (ms)" if is_binned else "ms", format=",.3f"),
+        alt.Tooltip("value_mean_ns:Q", title="mean (ns)" if is_binned else "ns", format=",d"),
+        *(spread if is_binned else []),
+    ]
+    n_rows = cells["rank"].n_unique()
+    chart = (
+        alt.Chart()
+        .transform_filter(_SHOWN)
+        .transform_lookup(
+            "bin", from_=alt.LookupData(alt.NamedData("step_bins"), "bin", ["first_step", "last_step"])
+        )
+        .transform_calculate(
+            x0="datum.bin - 0.5",
+            x1=f"datum.bin + {0.5 + OVERLAP}",
+            label=_LABEL,
+            mean_ms="datum.value_mean_ns / 1e6",
+            min_ms="datum.value_min_ns / 1e6",
+            median_ms="datum.value_median_ns / 1e6",
+            max_ms="datum.value_max_ns / 1e6",
+        )
+        .mark_rect(clip=True)
+        .encode(
+            x=_bin_axis("x0"),
+            x2="x1",
+            y=alt.Y("rank:O", title="rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            color=alt.Color(
+                "share_ratio:Q",
+                title=f"{measure.name}, share of window (%)",
+                scale=alt.Scale(domain=[0, largest], range=measure.ramp),
+                legend=alt.Legend(orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5),
+            ),
+            tooltip=tooltip,
+        )
+    )
+    row_px = 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
+    title = f"{measure.name.capitalize()} of each rank over the steps"
+    return _framed(alt.layer(chart), step_bins, title, height=row_px * n_rows, rows=measure.rows)
+
+
+def _stacked(
+    step_bins: pl.DataFrame, names: tuple[str, ...], what: str, colours: Literal["category", "ordinal"]
+) -> alt.Chart:
+    left, right = (0.42, 0.42) if step_bins.height <= N_DOTTED else (0.5, 0.5 + OVERLAP)
+    columns = [f"{name}_ns" for name in names]
+    words = [name.removeprefix("idle_").replace("_", " ") for name in names]
+    order = "{" + ", ".join(f"'{column}': {i}" for i, column in enumerate(columns)) + "}[datum.column]"
+    word = "[" + ", ".join(f"'{word}'" for word in words) + "][datum.order]"
+    steps = "steps" if step_bins.filter(pl.col("n_steps") > 1).height > 0 else "step"
+    return (
+        alt.Chart()
+        .transform_filter(_SHOWN)
+        .transform_fold(columns, as_=["column", "ns"])
+        .transform_calculate(order=order, label=_LABEL)
+        .transform_stack(
+            stack="ns", groupby=["bin"], sort=[alt.SortField("order")], as_=["low_ns", "high_ns"], offset="zero"
+        )
+        .transform_calculate(
+            part=word,
+            x0=f"datum.bin - {left}",
+            x1=f"datum.bin + {right}",
+            ms="datum.ns / 1e6",
+            low_ms="datum.low_ns / 1e6",
+            high_ms="datum.high_ns / 1e6",
+        )
+        .mark_rect(clip=True)
+        .encode(
+            x=_bin_axis("x0"),
+            x2="x1",
+            y=_ms_axis("low_ms"),
+            y2="high_ms",
+            color=alt.Color("part:N", legend=None, scale=alt.Scale(domain=words, range=colours)),
+            tooltip=[
+                alt.Tooltip("label:N", title=steps),
+                alt.Tooltip("part:N", title=what),
+                alt.Tooltip("ms:Q", title="mean (ms)", format=",.3f"),
+                alt.Tooltip("ns:Q", title="mean (ns)", format=",d"),
+                alt.Tooltip("n_windows:Q", title="windows", format=",d"),
+            ],
+        )
+    )
+
+
+def _step_tooltip(step_bins: pl.DataFrame) -> list[alt.Tooltip]:
+    if step_bins.filter(pl.col("n_steps") > 1).height == 0:
+        return [
+            alt.Tooltip("label:N", title="step"),
+            alt.Tooltip("ms:Q", title="step time (ms)", format=",.3f"),
+            alt.Tooltip("step_ns:Q", title="step time (ns)", format=",d"),
+        ]
+    return [
+        alt.Tooltip("label:N", title="steps"),
+        alt.Tooltip("min_ms:Q", title="shortest (ms)", format=",.3f"),
+        alt.Tooltip("ms:Q", title="median (ms)", format=",.3f"),
+        alt.Tooltip("max_ms:Q", title="longest (ms)", format=",.3f"),
+        alt.Tooltip("step_max_ns:Q", title="longest (ns)", format=",d"),
+    ]
+
+
+def _bin_axis(field: str) -> alt.X:
+    # Columns stand side by side whatever their step numbers, so a gap between captures takes no room.
+    domain = [
+        alt.ExprRef("first_bin - 0.5"),
+        alt.ExprRef(f"max(last_bin + 0.5, first_bin + {MIN_COLUMNS - 0.5})"),
+    ]
+    return alt.X(
+        f"{field}:Q",
+        title="step number",
+        scale=alt.Scale(domain=domain, nice=False, zero=False),
+        axis=alt.Axis(format="d", tickMinStep=1, labelExpr=_FIRST_STEP, labelOverlap=True, labelFlush=False),
+    )
+
+
+def _ms_axis(field: str) -> alt.Y:
+    return alt.Y(f"{field}:Q", title="time (ms)", scale=alt.Scale(nice=True, zero=True), axis=alt.Axis(tickCount=5))
+
+
+def _framed(
+    chart: alt.LayerChart, step_bins: pl.DataFrame, title: str, *, height: int, rows: str = "step_bins"
+) -> Chart:
+    framed = chart.properties(
+        data=alt.NamedData(rows),
+        width="container",
+        height=height,
+        title=title,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed.add_params(
+        alt.param(name="first_bin", value=0), alt.param(name="last_bin", value=max(0, step_bins.height - 1))
+    )

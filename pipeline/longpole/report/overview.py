@@ -1,0 +1,136 @@
+"""What the overview page shows, as plain data: every number comes out of one query of sql/pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from longpole.catalog import page_query
+from longpole.errors import LongpoleError
+
+MAX_STEP_BINS = 300
+"""Columns of a step chart: at the 1,100 px of a wide page a column is still more than 3 px wide."""
+
+MAX_HEAT_ROWS = 64
+"""Rows of a heat map: eight hosts of eight devices, still readable without scrolling past the legend."""
+
+N_KERNELS = 40
+"""Rows of the kernel table: beyond these a name rarely explains 0.1 % of a window."""
+
+MAX_RANK_ROWS = 256
+"""Rows of the ranks table: with a bar and twelve numbers each, more would dominate the size of the page."""
+
+MAX_DUMP_ROWS = 256
+"""Rows of the dumps table; files that are not ok come first."""
+
+MAX_CHECK_ROWS = 256
+"""Rows of the coverage table; checks that are not ok come first."""
+
+MAX_VERDICT_ROWS = 64
+"""Rows of the verdict table: a verdict may quote what a dump says, so their number has no bound of its own."""
+
+MAX_RANGES = 12
+"""Ranges of ranks or steps spelt out in one line of text."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The row of sql/pages/overview_run.sql, whose header says what each value means."""
+
+    run: str
+    world_size: int | None
+    n_ranks: int | None
+    n_steps: int | None
+    device: str | None
+    first_ns: int | None
+    last_ns: int | None
+    verdict: str | None
+    reasons: tuple[str, ...]
+    recorded_ranks: str | None
+    window_source: str | None
+    step_sources: str | None
+    first_step: int | None
+    last_step: int | None
+    n_captures: int
+    n_timed_steps: int
+    n_mean_window_steps: int
+    step_p05_ns: int | None
+    step_median_ns: int | None
+    step_p95_ns: int | None
+    step_min_ns: int | None
+    step_max_ns: int | None
+    slowest_step: int | None
+    n_windows: int
+    n_window_ranks: int
+    n_bad_windows: int
+    window_median_ns: int | None
+    compute_ratio: float | None
+    exposed_comm_ratio: float | None
+    exposed_copy_ratio: float | None
+    idle_ratio: float | None
+    idle_input_ratio: float | None
+    idle_sync_ratio: float | None
+    idle_host_ratio: float | None
+    idle_launch_ratio: float | None
+    idle_turnaround_ratio: float | None
+    idle_other_ratio: float | None
+    hidden_comm_ratio: float | None
+    n_activities: int
+    n_unlinked: int
+    n_dumps: int
+    n_bad_dumps: int
+    n_checks: int
+    n_bad_checks: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything the page shows; each frame is the answer of the query overview_<field> in sql/pages.
+
+    `comm_cells` and `idle_cells` are both overview_cells, for the two measures.
+    """
+
+    run: Run
+    step_bins: pl.DataFrame
+    comm_cells: pl.DataFrame
+    idle_cells: pl.DataFrame
+    extremes: pl.DataFrame
+    kernels: pl.DataFrame
+    ranks: pl.DataFrame
+    coverage: pl.DataFrame
+    dumps: pl.DataFrame
+    verdicts: pl.DataFrame
+
+
+def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
+    """Return the overview of one run of the store behind `con`.
+
+    Raises:
+        LongpoleError: The store has no run of that name.
+    """
+    rows = _rows(con, "overview_run", run=run, max_ranges=MAX_RANGES).to_dicts()
+    if not rows:
+        raise LongpoleError(f"the store has no run named {run!r}", "`longpole runs` lists the runs it has.")
+    head = rows[0] | {"reasons": tuple(rows[0]["reasons"] or ())}
+    cells = {"run": run, "max_bins": MAX_STEP_BINS, "max_ranks": MAX_HEAT_ROWS}
+    return Overview(
+        run=Run(**head),
+        step_bins=_rows(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
+        comm_cells=_rows(con, "overview_cells", measure="exposed_comm", **cells),
+        idle_cells=_rows(con, "overview_cells", measure="idle", **cells),
+        extremes=_rows(con, "overview_extremes", run=run),
+        kernels=_rows(con, "overview_kernels", run=run, n_kernels=N_KERNELS),
+        ranks=_rows(con, "overview_ranks", run=run, max_ranks=MAX_RANK_ROWS),
+        coverage=_rows(con, "overview_coverage", run=run, max_checks=MAX_CHECK_ROWS),
+        dumps=_rows(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
+        verdicts=_rows(
+            con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS
+        ),
+    )
+
+
+def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> pl.DataFrame:
+    return con.sql(page_query(query), params=parameters).pl()

@@ -1,0 +1,284 @@
+"""The overview as one self-contained HTML file: same data, same bytes.
+
+Everything a dump could have written reaches the page through Jinja's autoescape; the block of chart data holds numbers
+alone and is escaped besides.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+import polars as pl
+import vl_convert
+from markupsafe import Markup
+
+from longpole.report import charts, words
+from longpole.report.overview import MAX_HEAT_ROWS, Overview
+
+CANVAS_CELLS = 5_000
+"""Beyond this many cells a heat map is drawn on a canvas: as many SVG elements make a page slow to scroll."""
+
+KIND_COLOURS = {"compute": "compute", "comm": "comm", "copy": "copy"}
+"""The theme's colour of each kind of kernel; another kind, which no view should have, gets none."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: the views it reads, a query that prints its rows, and what its words mean."""
+
+    id: str
+    title: str
+    views: tuple[str, ...]
+    query: str
+    glossary: str
+
+
+SECTIONS = (
+    Section(
+        "steps",
+        "Step time",
+        ("steps", "rank_steps"),
+        "SELECT step, avg(compute_ns), avg(exposed_comm_ns), avg(exposed_copy_ns), avg(idle_ns) "
+        "FROM rank_steps GROUP BY step ORDER BY step",
+        "A step lasts from the last rank's end of the step before to the last rank's end of this one. Compute, exposed "
+        "comm, exposed copies and idle add up to a rank's own window; the bars are their mean over the ranks.",
+    ),
+    Section(
+        "exposed-comm",
+        "Exposed communication by rank and step",
+        ("rank_steps",),
+        "SELECT rank, step, exposed_comm_ns, duration_ns FROM rank_steps ORDER BY rank, step",
+        "Exposed comm is time in which communication runs and compute does not. A rank that exposes little while the "
+        "others expose much is often the one they wait for. Blank: the rank has no window there.",
+    ),
+    Section(
+        "idle",
+        "Idle by rank and step",
+        ("rank_steps",),
+        "SELECT rank, step, idle_ns, duration_ns FROM rank_steps ORDER BY rank, step",
+        "Idle is time in which none of compute, communication and copies runs. Blank: the rank has no window there.",
+    ),
+    Section(
+        "kernels",
+        "Kernels",
+        ("kernels",),
+        "SELECT name, kind, sum(n_calls) AS n_calls, sum(total_ns) AS total_ns, sum(exposed_ns) AS exposed_ns "
+        "FROM kernels GROUP BY name, kind ORDER BY exposed_ns DESC",
+        "Total sums the calls' durations, so calls that overlap count each. Exposed is the part of the windows that this "
+        "kernel alone explains, compute before comm before copies: exposed over all kernels plus idle is the windows.",
+    ),
+    Section(
+        "ranks",
+        "Ranks",
+        ("ranks", "rank_steps", "rank_captures"),
+        "SELECT rank, median(duration_ns), sum(compute_ns) / sum(duration_ns) AS compute_ratio, "
+        "sum(idle_ns) / sum(duration_ns) AS idle_ratio FROM rank_steps GROUP BY rank ORDER BY rank",
+        "Idle by what the next work waited for: input (the batch), sync (a synchronising call), host (launched after the "
+        "device ran dry), launch (launched, not begun), turnaround (gaps of at most 5 µs), other (no launch recorded).",
+    ),
+    Section(
+        "coverage",
+        "Coverage: what these numbers stand on",
+        ("run_coverage", "dumps", "steps", "rank_steps", "rank_captures"),
+        "SELECT * FROM run_coverage ORDER BY verdict",
+        "A number that would mislead is left out and says n/a. Skipped events were left out on purpose, dropped ones are "
+        "malformed, salvaged ones were read after a repair.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart of the page, or why it is not drawn; `finding` is its text for those who do not see it."""
+
+    id: str
+    finding: str
+    chart: charts.Chart | None = None
+    renderer: str = "svg"
+    is_brushed: bool = False
+    note: str = ""
+
+
+def render(data: Overview, *, tool_version: str) -> str:
+    """Return the page as HTML that needs no other file and makes no request."""
+    figures = _figures(data)
+    block = {
+        "bins": data.step_bins.height,
+        "charts": [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None],
+        "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
+        "datasets": _datasets(data),
+    }
+    check_names(block["charts"], block["datasets"])
+    return _environment().get_template("overview.html.j2").render(
+        data=data,
+        run=data.run,
+        tool_version=tool_version,
+        sections={section.id: section for section in SECTIONS},
+        figures={figure.id: figure for figure in figures},
+        ranks_seen=words.ranks_seen(data.run),
+        summary=words.summary(data.run),
+        caveats=words.caveats(data.run),
+        causes=charts.CAUSES,
+        parts=_PARTS,
+        kind_colours=KIND_COLOURS,
+        max_heat_rows=MAX_HEAT_ROWS,
+        variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
+        style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
+        bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
+        script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
+        block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
+    )
+
+
+def json_block(value: Any) -> str:
+    """Return JSON that may stand in a script element: nothing in it can end the element or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def check_names(drawings: list[dict[str, Any]], datasets: dict[str, dict[str, list[Any]]]) -> None:
+    """Check that each chart's rows are there: Vega draws a name that does not resolve as an empty chart, silently.
+
+    Raises:
+        ValueError: A chart names rows that the page has not got; a defect of the package, caught by its tests.
+    """
+    for drawing in drawings:
+        names = set(_data_names(drawing["spec"]))
+        missing = sorted(name for name in names if not any(datasets.get(name, {}).values()))
+        if missing or not names:
+            raise ValueError(f"chart {drawing['id']} names rows that the page has not got: {missing}")
+
+
+_PARTS = (
+    ("compute", "compute", "compute_ratio"),
+    ("comm", "exposed comm", "exposed_comm_ratio"),
+    ("copy", "exposed copies", "exposed_copy_ratio"),
+    ("idle", "idle", "idle_ratio"),
+)
+
+
+def _figures(data: Overview) -> list[Figure]:
+    run, bins = data.run, data.step_bins
+    has_windows = bins.filter(pl.col("n_windows") > 0).height > 0
+    if bins.height == 0:
+        why = "no step was found in this run" if run.n_windows else "no rank has a window"
+    else:
+        why = "no step has a time" if run.n_timed_steps == 0 else "no rank has a window of its own"
+    if run.n_timed_steps == 0:
+        drawn = [Figure("step-chart", f"n/a: {why}")]
+    else:
+        steps = charts.step_breakdown(bins)
+        drawn = [Figure("step-chart", words.step_finding(run, bins), steps, is_brushed=bins.height > 1)]
+    if has_windows:
+        drawn.append(Figure("cause-chart", words.idle_finding(run), charts.idle_causes(bins)))
+    else:
+        drawn.append(Figure("cause-chart", f"n/a: {why}"))
+    for id_, cells, measure in (
+        ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
+        ("idle-map", data.idle_cells, charts.IDLE),
+    ):
+        if cells.height == 0:
+            drawn.append(Figure(id_, f"n/a: {why}"))
+            continue
+        n_shown = cells["rank"].n_unique()
+        note = (
+            f"{n_shown} of {run.n_window_ranks} ranks: those with the largest share over all steps."
+            if n_shown < run.n_window_ranks
+            else ""
+        )
+        renderer = "canvas" if cells.height > CANVAS_CELLS else "svg"
+        chart = charts.heat_map(cells, bins, measure)
+        drawn.append(Figure(id_, words.heat_finding(data.extremes, measure), chart, renderer, note=note))
+    return drawn
+
+
+def _drawing(figure: Figure, chart: charts.Chart) -> dict[str, Any]:
+    spec = chart.to_dict()
+    # The schema's address would be the page's only link to the outside; the page's own Vega-Lite needs none.
+    del spec["$schema"], spec["config"]
+    return {"id": figure.id, "is_brushed": figure.is_brushed, "renderer": figure.renderer, "spec": spec}
+
+
+def _datasets(data: Overview) -> dict[str, dict[str, list[Any]]]:
+    frames = {"comm_cells": data.comm_cells, "idle_cells": data.idle_cells, "step_bins": data.step_bins}
+    return {name: frame.to_dict(as_series=False) for name, frame in frames.items()}
+
+
+def _data_names(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, child in node.items():
+            if key == "data" and isinstance(child, dict) and isinstance(child.get("name"), str):
+                yield child["name"]
+            else:
+                yield from _data_names(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _data_names(child)
+
+
+def _vega_config(scheme: str) -> dict[str, Any]:
+    """Return Vega's config with `@name` put in as the scheme's colour and `@@name` as its ramp."""
+    theme = _theme()
+
+    def resolve(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {key: resolve(child) for key, child in node.items()}
+        if isinstance(node, list):
+            return [resolve(child) for child in node]
+        if isinstance(node, str) and node.startswith("@@"):
+            return theme["ramps"][scheme][node[2:]]
+        if isinstance(node, str) and node.startswith("@"):
+            return theme["colours"][scheme][node[1:]]
+        return node
+
+    config: dict[str, Any] = resolve(theme["vega"])
+    return config
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("longpole.reports"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "count": words.count,
+        "cut_middle": words.cut_middle,
+        "duration": words.duration,
+        "instant": words.instant,
+        "listing": words.listing,
+        "milliseconds": words.milliseconds,
+        "percent": words.percent,
+        "visible": words.visible,
+    }
+    environment.globals |= {"query_line": words.query_line}
+    return environment
+
+
+@functools.cache
+def _bundle() -> str:
+    code: str = vl_convert.javascript_bundle()
+    if "</script" in code.lower() or "<!--" in code:
+        raise ValueError("the Vega bundle cannot stand in a script element")
+    return code
+
+
+@functools.cache
+def _theme() -> dict[str, Any]:
+    theme: dict[str, Any] = json.loads(_asset("theme.json"))
+    return theme
+
+
+@functools.cache
+def _asset(name: str) -> str:
+    return files("longpole.reports").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,0 +1,238 @@
+"""Numbers as a reader wants them and the sentences that say what the page found; nothing here computes a metric."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import polars as pl
+
+from longpole.report.charts import CAUSES, EXPOSED_COMM, Measure
+from longpole.report.overview import Run
+
+MAX_TEXT = 2_000
+"""Characters kept of a text that a dump supplied; a longer one says how long it was."""
+
+MIN_PERCENTILE_STEPS = 20
+"""Below this many steps a 5th percentile is the minimum, so the page says minimum and maximum instead."""
+
+CAUSE_PHRASES = {
+    "input": "waiting for input",
+    "sync": "after synchronising calls",
+    "host": "waiting for the host to launch",
+    "launch": "between launch and start",
+    "turnaround": "in short gaps between activities",
+    "other": "without a recorded cause",
+}
+"""What the device did while it was idle, by cause, as the end of a sentence."""
+
+_EPOCH_NS = 10**18
+"""A clock beyond this (2001 and later) counts from 1970; one below counts from the machine's start."""
+
+
+def duration(ns: int | None) -> str:
+    """Return a time span for prose, three or four digits with the unit that fits; 'n/a' for NULL."""
+    if ns is None:
+        return "n/a"
+    for limit, unit, size in ((1_000, "ns", 1), (10**6, "µs", 10**3), (10**9, "ms", 10**6), (120 * 10**9, "s", 10**9)):
+        if abs(ns) < limit:
+            value = ns / size
+            digits = 0 if unit == "ns" else 2 if abs(value) < 10 else 1
+            return f"{value:,.{digits}f} {unit}"
+    minutes, seconds = divmod(round(ns / 10**9), 60)
+    return f"{minutes:,} min {seconds} s"
+
+
+def milliseconds(ns: int | None) -> str:
+    """Return a time span in ms with its microseconds, for a table; 'n/a' for NULL."""
+    return "n/a" if ns is None else f"{ns / 1e6:,.3f}"
+
+
+def percent(ratio: float | None) -> str:
+    """Return a share in % with one decimal; a share that would print as zero and is not says so; 'n/a' for NULL."""
+    if ratio is None:
+        return "n/a"
+    return "< 0.1 %" if 0 < ratio < 0.0005 else f"{100 * ratio:.1f} %"
+
+
+def count(number: int | None) -> str:
+    """Return a whole number with its thousands set apart; 'n/a' for NULL."""
+    return "n/a" if number is None else f"{number:,}"
+
+
+def instant(ns: int | None) -> str:
+    """Return a moment in UTC, or 'n/a' where the clock does not count from 1970."""
+    if ns is None or not _EPOCH_NS < ns < 4 * _EPOCH_NS:
+        return "n/a"
+    return datetime.fromtimestamp(ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def visible(text: str | None) -> str:
+    """Return text from a dump with every unprintable character spelt out and its length bounded."""
+    if text is None:
+        return "n/a"
+    kept = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text):,} characters)"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in kept)
+
+
+def cut_middle(text: str, width: int = 60) -> str:
+    """Return text no longer than `width`: without a C++ argument list, then without its middle.
+
+    Kernel names differ at their ends: the family stands at the head, tile and layout just before the arguments.
+    """
+    if len(text) <= width:
+        return text
+    short = text.removeprefix("void ")
+    if short.endswith(")") and (at := short.find(">(")) > 0:
+        short = f"{short[: at + 1]}(…)"
+    if len(short) <= width:
+        return short
+    head = (width - 1) // 2
+    return f"{short[:head]}…{short[len(short) - (width - 1 - head) :]}"
+
+
+def shell_word(text: str) -> str:
+    """Return text as one word of a POSIX shell; control characters as escapes, so pasting cannot act on them."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    spelt = "".join(c if c.isprintable() else "".join(f"\\x{b:02x}" for b in c.encode()) for c in escaped)
+    return f"$'{spelt}'"
+
+
+def query_line(sql: str, run: str) -> str:
+    """Return the command that prints a section's rows."""
+    separator = "=" if run.startswith("-") else " "
+    return f"longpole query {shell_word(sql)} --run{separator}{shell_word(run)}"
+
+
+def ranks_seen(run: Run) -> str:
+    """Return how many of the job's ranks are recorded, and which where some are not."""
+    if run.world_size is None:
+        return f"{count(run.n_ranks)} ranks recorded, world size n/a: no dump says"
+    missing = run.n_ranks is not None and run.n_ranks < run.world_size
+    which = f" ({run.recorded_ranks})" if missing and run.recorded_ranks else ""
+    return f"{count(run.n_ranks)} of {run.world_size:,} ranks recorded{which}"
+
+
+def summary(run: Run) -> str:
+    """Return what the run's steps and windows are made of, in one or two sentences."""
+    if run.n_windows == 0 and run.n_timed_steps == 0:
+        return "Nothing was timed in this run: no rank has a window."
+    return f"{_step_sentence(run)} {_share_sentence(run)}".strip()
+
+
+def caveats(run: Run) -> list[str]:
+    """Return every reason to read the numbers with care; empty where there is none."""
+    found = [visible(reason) for reason in run.reasons] if run.verdict != "ok" else []
+    if run.verdict != "ok" and not found:
+        found.append(visible(run.verdict or "the run has no verdict"))
+    if run.world_size is not None and run.n_ranks is not None and run.n_ranks < run.world_size:
+        which = f" (rank {run.recorded_ranks})" if run.recorded_ranks else ""
+        found.append(f"{run.n_ranks:,} of {run.world_size:,} ranks recorded{which}")
+    if run.n_mean_window_steps:
+        found.append(
+            f"{run.n_mean_window_steps:,} of {run.n_timed_steps:,} step times are the mean window of the ranks, "
+            "because their clocks are not aligned"
+        )
+    if run.step_sources and run.step_sources != "marker":
+        found.append(f"steps found by: {visible(run.step_sources)}")
+    for number, total, what in (
+        (run.n_bad_windows, run.n_windows, "windows have a verdict other than ok"),
+        (run.n_unlinked, run.n_activities, "activities have no launch in the dump"),
+        (run.n_bad_dumps, run.n_dumps, "dumps have a verdict other than ok"),
+        (run.n_bad_checks, run.n_checks, "coverage checks have a verdict other than ok"),
+    ):
+        if number:
+            found.append(f"{number:,} of {max(number, total):,} {what}")
+    return found
+
+
+def main_cause(run: Run) -> tuple[str, float] | None:
+    """Return the cause of most idle time with its share of the windows; None without idle time."""
+    ratios = (
+        run.idle_input_ratio,
+        run.idle_sync_ratio,
+        run.idle_host_ratio,
+        run.idle_launch_ratio,
+        run.idle_turnaround_ratio,
+        run.idle_other_ratio,
+    )
+    known = [(ratio, cause) for ratio, cause in zip(ratios, CAUSES, strict=True) if ratio]
+    if not known:
+        return None
+    largest = max(known, key=lambda pair: pair[0])
+    return largest[1], largest[0]
+
+
+def step_finding(run: Run, step_bins: pl.DataFrame) -> str:
+    """Return what the step chart shows, for those who do not see it."""
+    steps = f"{run.n_timed_steps:,} steps" if run.n_timed_steps != 1 else "1 step"
+    binned = step_bins["n_steps"].max()
+    how = f" Each column is {binned} steps: its bar is their mean, its line their median." if binned != 1 else ""
+    return (
+        f"{steps} from {duration(run.step_min_ns)} to {duration(run.step_max_ns)}, median "
+        f"{duration(run.step_median_ns)}; the slowest is step {run.slowest_step}.{how}"
+    )
+
+
+def idle_finding(run: Run) -> str:
+    """Return what the chart of idle causes shows."""
+    cause = main_cause(run)
+    if cause is None:
+        return "No rank was idle."
+    share = f"Idle takes {percent(run.idle_ratio)} of the windows"
+    return f"{share}; its largest cause is {cause[0]}, {percent(cause[1])} ({CAUSE_PHRASES[cause[0]]})."
+
+
+def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
+    """Return what a heat map shows: its two ends and its highest cell; empty without rows."""
+    name = "exposed_comm" if measure is EXPOSED_COMM else "idle"
+    rows = extremes.filter(pl.col("measure") == name).to_dicts()
+    if not rows:
+        return ""
+    row = rows[0]
+    peak = f"the longest single window has {duration(row['peak_ns'])}, rank {row['peak_rank']} in step {row['peak_step']}."
+    if row["n_ranks"] == 1:
+        share = f"{measure.name.capitalize()} takes {percent(row['max_ratio'])} of the windows of rank {row['max_rank']}"
+        return f"{share}; {peak}"
+    return (
+        f"{measure.name.capitalize()} takes from {percent(row['min_ratio'])} (rank {row['min_rank']}) to "
+        f"{percent(row['max_ratio'])} (rank {row['max_rank']}) of a rank's windows; {peak}"
+    )
+
+
+def listing(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: 'a, b and c'."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _step_sentence(run: Run) -> str:
+    if run.n_timed_steps == 0:
+        windows = "1 capture" if run.n_windows == 1 else f"{run.n_windows:,} captures"
+        return (
+            f"No step was found, so the numbers are over whole captures: {windows}, "
+            f"median {duration(run.window_median_ns)}."
+        )
+    if run.n_timed_steps == 1:
+        return f"The one step, {run.first_step}, takes {duration(run.step_median_ns)}."
+    if run.n_timed_steps < MIN_PERCENTILE_STEPS:
+        spread = f"between {duration(run.step_min_ns)} and {duration(run.step_max_ns)}"
+    else:
+        spread = f"p5–p95 {duration(run.step_p05_ns)} to {duration(run.step_p95_ns)}"
+    return (
+        f"The median step takes {duration(run.step_median_ns)} ({spread}, {run.n_timed_steps:,} steps); "
+        f"the slowest, step {run.slowest_step}, took {duration(run.step_max_ns)}."
+    )
+
+
+def _share_sentence(run: Run) -> str:
+    if run.compute_ratio is None:
+        return ""
+    cause = main_cause(run)
+    mostly = f", mostly {CAUSE_PHRASES[cause[0]]} ({percent(cause[1])})" if cause else ""
+    return (
+        f"Of the ranks' time {percent(run.compute_ratio)} is compute, {percent(run.exposed_comm_ratio)} exposed "
+        f"communication, {percent(run.exposed_copy_ratio)} exposed copies and {percent(run.idle_ratio)} idle{mostly}."
+    )

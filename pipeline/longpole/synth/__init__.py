@@ -1,0 +1,176 @@
+"""Dumps with a known answer: for learning the tool, for holding its SQL to, for measuring it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from longpole.errors import UsageError
+from longpole.formats.canonical import FACTS_KEY, facts_to_json, open_writer
+from longpole.synth import causes, hosts, training, worked
+from longpole.synth.kineto import KinetoDump
+from longpole.synth.made import MadeRun
+from longpole.synth.truth import RankTruth, run_steps
+
+__all__ = ["SCENARIOS", "Scenario", "write"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One made run: its name, what it shows, how big it is unless told, and how it is made."""
+
+    name: str
+    description: str
+    ranks: int
+    steps: int
+    make: Callable[[int, int], MadeRun]
+    is_fixed: bool = False
+    """Its ranks and steps cannot be chosen."""
+
+
+_LIST = (
+    Scenario(
+        "worked",
+        "the worked example: step 750 ms, 50 ms of the exchange exposed",
+        2,
+        4,
+        lambda ranks, steps: worked.make(worked.WORKED, ranks, steps),
+    ),
+    Scenario(
+        "worked-contended",
+        "the exchange is hidden but slows the backward pass: step 780 ms, nothing exposed",
+        2,
+        4,
+        lambda ranks, steps: worked.make(worked.CONTENDED, ranks, steps),
+    ),
+    Scenario(
+        "worked-late-input",
+        "the batch comes 80 ms late and nothing hides it: step 830 ms",
+        2,
+        4,
+        lambda ranks, steps: worked.make(worked.LATE_INPUT, ranks, steps),
+    ),
+    Scenario(
+        "training",
+        "data-parallel training with jitter, one slow rank and one late batch",
+        8,
+        50,
+        training.make,
+    ),
+    Scenario(
+        "idle-causes",
+        "one rank, one step, a gap for each reason a device can be idle",
+        1,
+        1,
+        lambda ranks, steps: causes.make(),
+        is_fixed=True,
+    ),
+    Scenario(
+        "cpu",
+        "training without a device: gloo on a worker thread, odd ranks 5 ms later",
+        2,
+        3,
+        hosts.make,
+    ),
+)
+
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _LIST}
+
+
+def write(
+    scenario: str,
+    folder: Path,
+    *,
+    form: Literal["kineto", "events"] = "kineto",
+    ranks: int | None = None,
+    steps: int | None = None,
+    gzip: bool = False,
+) -> list[Path]:
+    """Write one dump per rank and truth.json into `folder`; return the dumps by rank, truth.json last.
+
+    Equal arguments give equal bytes. Memory does not grow with `steps`; one file per rank is open at once.
+
+    Raises:
+        UsageError: No such scenario or form, or a size it cannot have.
+    """
+    if scenario not in SCENARIOS:
+        raise UsageError(f"there is no scenario {scenario!r}", f"There are: {', '.join(SCENARIOS)}.")
+    if form not in ("kineto", "events"):
+        raise UsageError(f"there is no form {form!r}", "Write kineto or events.")
+    if gzip and form == "events":
+        raise UsageError("events are Parquet, which is compressed already", "Leave gzip out.")
+    made = _make(SCENARIOS[scenario], ranks, steps)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    truths = [RankTruth(facts) for facts in made.facts]
+    if form == "kineto":
+        paths = _write_kineto(made, folder, truths, compress=gzip)
+    else:
+        paths = _write_events(made, folder, truths)
+    rank_steps = [row for truth in truths for row in truth.steps()]
+    truth_path = folder / "truth.json"
+    truth_path.write_text(_truth_text(scenario, made, rank_steps))
+    return [*paths, truth_path]
+
+
+def _make(scenario: Scenario, ranks: int | None, steps: int | None) -> MadeRun:
+    size = (scenario.ranks if ranks is None else ranks, scenario.steps if steps is None else steps)
+    if scenario.is_fixed and size != (scenario.ranks, scenario.steps):
+        raise UsageError(
+            f"scenario {scenario.name} has {scenario.ranks} rank and {scenario.steps} step",
+            "Leave --ranks and --steps out.",
+        )
+    if min(size) < 1:
+        raise UsageError(f"{size[0]} ranks and {size[1]} steps are no run", "Give at least one of each.")
+    return scenario.make(*size)
+
+
+def _write_kineto(made: MadeRun, folder: Path, truths: list[RankTruth], *, compress: bool) -> list[Path]:
+    suffix = ".pt.trace.json.gz" if compress else ".pt.trace.json"
+    dumps = [
+        KinetoDump(folder / f"rank{rank}{suffix}", facts, compress=compress)
+        for rank, facts in enumerate(made.facts)
+    ]
+    # Twice through the run: a dump has all of its host events before the first device event.
+    for rank, table in made.chunks():
+        truths[rank].add(table)
+        dumps[rank].add(table, device=False)
+    for rank, table in made.chunks():
+        dumps[rank].add(table, device=True)
+    for dump in dumps:
+        dump.close()
+    return [dump.path for dump in dumps]
+
+
+def _write_events(made: MadeRun, folder: Path, truths: list[RankTruth]) -> list[Path]:
+    paths = [folder / f"rank{rank}.parquet" for rank in range(len(made.facts))]
+    writers = [open_writer(str(path)) for path in paths]
+    n_rows = [0] * len(paths)
+    for rank, table in made.chunks():
+        truths[rank].add(table)
+        writers[rank].write_table(table)
+        n_rows[rank] += table.num_rows
+    for writer, facts, count in zip(writers, made.facts, n_rows, strict=True):
+        counted = replace(facts, n_events=count, n_stored=count)
+        writer.add_key_value_metadata({FACTS_KEY.decode(): facts_to_json(counted)})
+        writer.close()
+    return paths
+
+
+def _truth_text(scenario: str, made: MadeRun, rank_steps: list[dict[str, int]]) -> str:
+    """Return truth.json: one line a row, so that a change shows as the rows it changed."""
+    parts = {
+        "scenario": json.dumps(scenario),
+        "ranks": json.dumps(len(made.facts)),
+        **{key: json.dumps(value) for key, value in made.known.items()},
+        "steps": _lines(run_steps(rank_steps)),
+        "rank_steps": _lines(rank_steps),
+    }
+    return "{" + ",".join(f"\n {json.dumps(key)}: {text}" for key, text in parts.items()) + "\n}\n"
+
+
+def _lines(rows: list[dict[str, int]]) -> str:
+    return "[" + ",".join(f"\n  {json.dumps(row)}" for row in rows) + "\n ]"

@@ -1,0 +1,70 @@
+"""What a scenario makes: facts per rank and rows in chunks. Both written forms and the truth read only this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from longpole.events import Device, DumpFacts
+
+MS = 1_000_000
+US = 1_000
+"""Nanoseconds in a millisecond and in a microsecond."""
+
+BASE_NS = 1_790_857_026_000_000_000
+"""`baseTimeNanoseconds` of every made dump: an instant of 2026 in whole seconds."""
+
+ORIGIN_NS = 5_101_077_000_000_000
+"""Where made dumps begin after BASE_NS: real ones lie about 59 days from theirs."""
+
+RANKS_PER_HOST = 8
+_H100_BYTES = 85_028_372_480
+_TRACE_ID = "6C0F9A3E51D84B7786A2{rank:012X}"
+
+
+@dataclass(frozen=True)
+class MadeRun:
+    """One made run.
+
+    `chunks()` may be called again and gives the same (rank, rows) each time: rows ordered by start,
+    every chunk of a rank later than its earlier ones, all chunks of a rank together its whole dump.
+    """
+
+    facts: tuple[DumpFacts, ...]
+    chunks: Callable[[], Iterator[tuple[int, pa.Table]]]
+    known: dict[str, object] = field(default_factory=dict)
+    """What was put in on purpose and no interval arithmetic would find: the slow rank, the late step."""
+
+
+def rank_facts(rank: int, n_ranks: int, *, has_device: bool = True) -> DumpFacts:
+    """Return what a profiler would say of `rank` of `n_ranks`: hosts of eight, one group over all."""
+    backend = "nccl" if has_device else "gloo"
+    config = "cuda:nccl" if has_device else "cpu:gloo,cuda:gloo"
+    members = ", ".join(str(member) for member in range(n_ranks))
+    n_devices = min(RANKS_PER_HOST, n_ranks - rank // RANKS_PER_HOST * RANKS_PER_HOST)
+    return DumpFacts(
+        format="longpole-events",
+        schema="longpole-events 1",
+        base_ns=BASE_NS,
+        rank=rank,
+        world_size=n_ranks,
+        backend=backend,
+        host=f"node{rank // RANKS_PER_HOST}",
+        devices=tuple(
+            Device(index=index, name="NVIDIA H100 80GB HBM3", memory_bytes=_H100_BYTES)
+            for index in range(n_devices if has_device else 0)
+        ),
+        process_groups=(
+            f'[{{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "{config}", '
+            f'"pg_size": {n_ranks}, "ranks": [{members}]}}]'
+        ),
+        trace_id=_TRACE_ID.format(rank=rank),
+    )
+
+
+def group_text(n_ranks: int) -> str:
+    """Return how a collective record prints the ranks of the default group: all up to 30, then dots."""
+    shown = [str(rank) for rank in range(min(n_ranks, 30))]
+    return f"[{', '.join(shown if n_ranks <= 30 else [*shown, '...'])}]"

@@ -1,0 +1,1 @@
+"""Tests that open a page in headless Chromium."""

@@ -1,0 +1,1 @@
+"""The report's tests and the made runs they share."""
