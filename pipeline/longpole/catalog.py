@@ -91,11 +91,12 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     Raises:
         ValueError: The header lacks its grain or scope, or the SELECT does not parse.
     """
+    file = f"{folder}/{name}.sql"
     lines = text.splitlines()
     n_header = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
     header, sql = lines[:n_header], "\n".join(lines[n_header:]).strip()
     if not header or not header[0].startswith("-- One row"):
-        raise ValueError(f"{folder}/{name}.sql: the first line must say what one row is")
+        raise ValueError(f"{file}: the first line must say what one row is")
     columns: list[Column] = []
     how: list[str] = []
     scope = ""
@@ -110,15 +111,13 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
             last = columns[-1]
             columns[-1] = Column(last.name, last.type, f"{last.meaning} {line[2:].strip()}")
         elif line.strip() != "--":
-            raise ValueError(f"{folder}/{name}.sql: not a header line: {line}")
+            raise ValueError(f"{file}: not a header line: {line}")
     if not scope and folder == "pages":
         scope = "page"
     if scope not in get_args(Scope) or scope not in LEVELS[folder]:
-        raise ValueError(f"{folder}/{name}.sql: scope {scope!r} does not belong in {folder}/")
+        raise ValueError(f"{file}: scope {scope!r} does not belong in {folder}/")
     grain = header[0].removeprefix("-- ").strip()
-    return Relation(
-        name, folder, scope, grain, tuple(columns), " ".join(how).strip(), sql, _reads(con, sql, name)  # type: ignore[arg-type]
-    )
+    return Relation(name, folder, scope, grain, tuple(columns), " ".join(how).strip(), sql, _reads(con, sql, file))
 
 
 def ordered(scopes: Iterable[Scope]) -> list[Relation]:
@@ -197,12 +196,14 @@ def _folder(name: str) -> list[Traversable]:
     return list(folder.iterdir()) if folder.is_dir() else []
 
 
-def _reads(con: duckdb.DuckDBPyConnection, sql: str, name: str) -> frozenset[str]:
+def _reads(con: duckdb.DuckDBPyConnection, sql: str, file: str) -> frozenset[str]:
     """Return the tables the SELECT names, its own CTEs left out."""
     row = con.execute("SELECT json_serialize_sql($1)", [sql]).fetchone()
     tree = json.loads(row[0]) if row else {"error": True}
     if tree.get("error"):
-        raise ValueError(f"{name}.sql does not parse: {tree.get('error_message', sql[:80])}")
+        raise ValueError(f"{file} does not parse: {tree.get('error_message', sql[:80])}")
+    if len(tree["statements"]) != 1 or sql.endswith(";"):
+        raise ValueError(f"{file} must hold one SELECT and no semicolon")
     tables: set[str] = set()
     ctes: set[str] = set()
 

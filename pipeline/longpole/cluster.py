@@ -101,4 +101,5 @@ def run_all(
 
 def n_slots(client: Any) -> int:
     """Return how many tasks the client's workers run at once."""
-    return max(1, sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()))
+    threads: list[int] = [worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    return max(1, sum(threads))

@@ -23,7 +23,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pass
 
 
-class Model(_Table):
+class Model(_Table, frozen=True):
     """[model]: sizes that FLOPs follow from."""
 
     name: str | None = None
@@ -37,7 +37,7 @@ class Model(_Table):
     seq_len: int | None = None
 
 
-class Batch(_Table):
+class Batch(_Table, frozen=True):
     """[batch]: tokens of one update."""
 
     tokens_per_step: int | None = None
@@ -46,7 +46,7 @@ class Batch(_Table):
     scored_targets_per_step: int | None = None
 
 
-class Hardware(_Table):
+class Hardware(_Table, frozen=True):
     """[hardware]: peaks of one device."""
 
     device: str | None = None
@@ -57,7 +57,7 @@ class Hardware(_Table):
     nodes: int | None = None
 
 
-class Parallel(_Table):
+class Parallel(_Table, frozen=True):
     """[parallel]: sizes of the mesh."""
 
     dp: int | None = None
@@ -69,33 +69,33 @@ class Parallel(_Table):
     virtual_stages: int | None = None
 
 
-class Steps(_Table):
+class Steps(_Table, frozen=True):
     """[steps]: how a step is marked; the first group of `marker` is its number."""
 
     marker: str = STEP_PATTERN
     per_update: int | None = None
 
 
-class Topology(_Table):
+class Topology(_Table, frozen=True):
     """[topology]: a CSV of rank, host, node, rack, rail."""
 
     file: str | None = None
 
 
-class Run(_Table):
+class Run(_Table, frozen=True):
     """[run]: what may be compared with what."""
 
     job: str | None = None
     workload: str | None = None
 
 
-class Comm(_Table):
+class Comm(_Table, frozen=True):
     """[comm]: names of collective kernels beside the shipped ones."""
 
     kernels: list[str] = []
 
 
-class RunConfig(_Table):
+class RunConfig(_Table, frozen=True):
     """A whole run.toml."""
 
     model: Model = Model()
@@ -145,10 +145,11 @@ def parse(text: str, path: str) -> RunConfig:
         config = msgspec.convert(tables, RunConfig)
     except msgspec.ValidationError as error:
         raise LongpoleError(f"{path}: {error}", "README, section run.toml, shows every key and its type.") from error
-    for key, pattern in (("[steps] marker", config.steps.marker), *(("[comm] kernels", p) for p in config.comm.kernels)):
+    for key, pattern in (
+        ("[steps] marker", config.steps.marker),
+        *(("[comm] kernels", p) for p in config.comm.kernels),
+    ):
         _check_pattern(path, key, pattern)
-    if duckdb.sql("SELECT regexp_extract_all('x', $1, 1)", params=[config.steps.marker]) is None:
-        raise AssertionError("regexp_extract_all always answers")
     return config
 
 

@@ -27,17 +27,23 @@ class Session:
     `con` answers any SELECT over the views and nothing else: no file can be read or written through it.
     """
 
-    def __init__(self, store: Store, runs: Sequence[str] | None = None, *, memory: int = DEFAULT_SESSION_MEMORY) -> None:
+    def __init__(
+        self, store: Store, runs: Sequence[str] | None = None, *, memory: int = DEFAULT_SESSION_MEMORY
+    ) -> None:
         manifests = [store.manifest(r) for r in (runs if runs is not None else store.runs())]
         if not manifests:
-            raise LongpoleError(f"{store.url} holds no runs", "Make one with `longpole run DUMPS`, or name another --store.")
+            raise LongpoleError(
+                f"{store.url} holds no runs", "Make one with `longpole run DUMPS`, or name another --store."
+            )
         self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
         self.con = duckdb.connect()
         self.con.execute("SET enable_progress_bar = false")
         self.con.execute("SET asof_loop_join_threshold = 0")
         self.con.execute(f"SET memory_limit = '{int(memory)}B'")
         self.con.execute("SET temp_directory = $1", [self._spill.name])
-        filesystem = PyFileSystem(FSSpecHandler(fsspec.filesystem(store.fs.protocol[0]))) if not store.is_local else None
+        filesystem = (
+            PyFileSystem(FSSpecHandler(fsspec.filesystem(store.fs.protocol[0]))) if not store.is_local else None
+        )
         for relation in _stored_relations():
             self._add_view(store, manifests, relation, filesystem)
         self._add_dumps(manifests)
@@ -65,14 +71,16 @@ class Session:
         ).fetchall()
         return [r[0] for r in rows]
 
-    def _add_view(self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: Any) -> None:
+    def _add_view(
+        self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: Any
+    ) -> None:
         files = [(m.run, f) for m in manifests for f in m.of(relation.name)]
         columns = [c.name for c in relation.columns if c.name != "rank" or relation.name != "events"]
         keys = ["run", *(["rank"] if relation.name == "events" else [])]
         listed = ", ".join(f'"{c}"' for c in (*keys, *columns))
         if files:
             self.con.register(f"_{relation.name}_files", _dataset(store, relation, files, filesystem))
-            body = f"SELECT {listed} FROM _{relation.name}_files"  # noqa: S608  names are the catalogue's own
+            body = f"SELECT {listed} FROM _{relation.name}_files"
         else:
             types = {"run": "VARCHAR", "rank": "INTEGER", **{c.name: c.type for c in relation.columns}}
             body = "SELECT " + ", ".join(f'NULL::{types[c]} AS "{c}"' for c in (*keys, *columns)) + " WHERE FALSE"
@@ -104,7 +112,9 @@ def public_views() -> list[str]:
 
 
 def _stored_relations() -> list[catalog.Relation]:
-    chosen = [r for r in catalog.relations().values() if r.scope in ("dump", "rank", "steps", "run") and not r.is_private]
+    chosen = [
+        r for r in catalog.relations().values() if r.scope in ("dump", "rank", "steps", "run") and not r.is_private
+    ]
     return [r for r in chosen if r.name != "dump_devices"]
 
 

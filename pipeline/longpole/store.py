@@ -178,7 +178,9 @@ class Store:
         try:
             version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StoreError(f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again.") from error
+            raise StoreError(
+                f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again."
+            ) from error
         if version != SCHEMA_VERSION:
             raise StoreError(
                 f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}",
@@ -187,7 +189,9 @@ class Store:
         try:
             return msgspec.json.decode(raw, type=Manifest)
         except msgspec.MsgspecError as error:
-            raise StoreError(f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again.") from error
+            raise StoreError(
+                f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again."
+            ) from error
 
     def publish(self, manifest: Manifest) -> None:
         """Make `manifest` what readers see of its run, in one step."""

@@ -40,31 +40,33 @@
     let brushed = null;
     if (is_brushed) {
       view.addSignalListener("brush", (_, brush) => { brushed = brush.bin ?? null; });
-      box.onpointerup = () => {
+      const zoom = () => {
         if (brushed) setRange(Math.max(0, Math.round(brushed[0])), Math.min(page.bins - 1, Math.round(brushed[1])));
         brushed = null;
         view.signal("brush_x", []).runAsync();
       };
+      box.onpointerdown = () => addEventListener("pointerup", zoom, { once: true }); // it may end outside the chart
     }
   };
   const drawAll = async () => {
     views.splice(0).forEach((view) => view.finalize());
     for (const chart of page.charts) {
       await draw(chart).catch((error) => fail(document.getElementById(chart.id), error.message));
+      await new Promise((done) => setTimeout(done)); // let the page be painted and used between two charts
     }
-    if (views.length > 0) await setRange(...range);
+    await setRange(...range);
     root.dataset.state = "ready";
   };
 
   const controls = document.getElementById("step-range");
   const [from, to] = controls?.querySelectorAll("input") ?? [];
-  const setRange = (first, last) => {
+  const setRange = async (first, last) => {
     range = [Math.min(first, last), Math.max(first, last)];
     if (controls) {
       from.value = page.datasets.step_bins.first_step[range[0]];
       to.value = page.datasets.step_bins.last_step[range[1]];
     }
-    return Promise.all(views.map((view) => view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync()));
+    for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
   };
   controls?.addEventListener("change", () => {
     const { first_step, last_step } = page.datasets.step_bins;

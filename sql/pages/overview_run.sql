@@ -24,8 +24,9 @@
 -- step_max_ns          BIGINT     Longest step time.
 -- slowest_step         BIGINT     First step with the longest step time; NULL without step times.
 -- n_windows            BIGINT     Windows (rank and step, else rank and capture) that have a duration.
+-- n_all_windows        BIGINT     Windows with a duration or without.
 -- n_window_ranks       BIGINT     Ranks that have such a window.
--- n_bad_windows        BIGINT     Windows, with a duration or without, whose verdict is not ok.
+-- n_bad_windows        BIGINT     Windows of all those whose verdict is not ok.
 -- window_median_ns     BIGINT     Median window; an observed value.
 -- compute_ratio        DOUBLE     Share of all windows in which the device computed; NULL without windows.
 -- exposed_comm_ratio   DOUBLE     Share of all windows in which only communication ran.
@@ -107,6 +108,7 @@ window_sums AS (
     SELECT
         min(source) AS window_source,
         count(duration_ns) AS n_windows,
+        count(*) AS n_all_windows,
         count(DISTINCT rank) FILTER (WHERE duration_ns IS NOT NULL) AS n_window_ranks,
         count(*) FILTER (WHERE verdict IS DISTINCT FROM 'ok') AS n_bad_windows,
         quantile_disc(duration_ns, 0.5) AS window_median_ns,
@@ -252,6 +254,7 @@ SELECT
     step_sums.step_max_ns,
     slowest.step AS slowest_step,
     window_sums.n_windows,
+    window_sums.n_all_windows,
     window_sums.n_window_ranks,
     window_sums.n_bad_windows,
     window_sums.window_median_ns,

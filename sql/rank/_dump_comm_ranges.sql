@@ -7,19 +7,25 @@
 -- Scope: dump
 -- How: the union per thread of record_param_comms, c10d::* and nccl:* ranges. `wait` is a pseudo-collective: a range
 -- that only waits is left out, for what it launches moves no data between ranks.
-WITH ranges AS (
-    SELECT
-        thread,
-        start_ns,
-        start_ns + duration_ns AS end_ns
-    FROM raw
-    CROSS JOIN params
-    WHERE category IN ('cpu_op', 'annotation')
-        AND (name = 'record_param_comms' OR starts_with(name, 'c10d::') OR starts_with(name, 'nccl:'))
-        AND coalesce(lower(comm_op), '') <> 'wait'
+WITH names AS (
+    SELECT name
+    FROM (SELECT DISTINCT name FROM raw WHERE category IN ('cpu_op', 'annotation'))
+    WHERE (name = 'record_param_comms' OR starts_with(name, 'c10d::') OR starts_with(name, 'nccl:'))
         AND name NOT IN ('c10d::wait', 'c10d::wait_tensor', 'nccl:wait')
-        AND start_ns >= 0
-        AND duration_ns BETWEEN 0 AND longest_event_ns
+),
+
+ranges AS (
+    SELECT
+        raw.thread,
+        raw.start_ns,
+        raw.start_ns + raw.duration_ns AS end_ns
+    FROM raw
+    JOIN names ON raw.name = names.name
+    CROSS JOIN params
+    WHERE raw.category IN ('cpu_op', 'annotation')
+        AND coalesce(lower(raw.comm_op), '') <> 'wait'
+        AND raw.start_ns >= 0
+        AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns
 ),
 
 marked AS (

@@ -20,10 +20,9 @@ WITH spans AS (
             ELSE 'compute'
         END AS kind
     FROM raw
-    CROSS JOIN context
     CROSS JOIN params
     WHERE category IN ('cpu_op', 'annotation')
-        AND NOT regexp_matches(name, step_pattern)
+        AND row_id NOT IN (SELECT markers.row_id FROM _dump_markers AS markers)
         AND start_ns >= 0
         AND duration_ns BETWEEN 0 AND longest_event_ns
         AND NOT EXISTS (FROM raw AS device WHERE device.category IN ('kernel', 'memcpy', 'memset'))

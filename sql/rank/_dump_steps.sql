@@ -8,28 +8,13 @@
 -- Scope: dump
 -- How: a marker that several threads carry is one step from its first start to its last end. The projection of a
 -- marker onto the device's timeline is no marker: device work is placed by its launch.
-WITH markers AS (
-    SELECT
-        try_cast(regexp_extract(raw.name, context.step_pattern, 1) AS BIGINT) AS step,
-        raw.start_ns,
-        raw.start_ns + raw.duration_ns AS end_ns
-    FROM raw
-    CROSS JOIN context
-    CROSS JOIN params
-    WHERE raw.category IN ('annotation', 'cpu_op')
-        AND regexp_matches(raw.name, context.step_pattern)
-        AND raw.start_ns >= 0
-        AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns
-),
-
-marked AS (
+WITH marked AS (
     SELECT
         step,
         min(start_ns) AS start_ns,
         max(end_ns) AS end_ns,
         FALSE AS is_window
-    FROM markers
-    WHERE step IS NOT NULL
+    FROM _dump_markers
     GROUP BY step
 ),
 

@@ -37,68 +37,58 @@
 -- wait_event_id          BIGINT    sync: event waited for.
 -- wait_correlation_id    BIGINT    sync: cudaEventRecord call of that event.
 -- graph_node_id          BIGINT    Node of a CUDA graph.
+-- row_id                 BIGINT    Place in the dump, from 0, among the events stored; NULL for (window).
 --
 -- Scope: dump
 -- How: device work belongs to the step that launched it, whatever its own time: correlation id, then the call, then the
 -- host step that holds the call's start. Host rows belong to the step they start in. Times gain the dump's base here.
-WITH rows AS (
+-- What is computed is narrow and kept in the order of the file, so it is laid beside the wide rows without a join; a
+-- row laid beside another's is an error.
+WITH linked AS (
     SELECT
-        raw.*,
-        CASE WHEN raw.start_ns < markers.end_ns THEN markers.step END AS host_step,
-        raw.category IN ('annotation', 'cpu_op') AND regexp_matches(raw.name, context.step_pattern) AS is_marker,
-        context.base_ns
-    FROM raw
-    CROSS JOIN context
-    ASOF LEFT JOIN _dump_steps AS markers ON raw.start_ns >= markers.start_ns
-),
-
-linked AS (
-    SELECT
-        CASE WHEN rows.is_marker THEN 'step' ELSE rows.category::VARCHAR END AS category,
-        coalesce(device.kind, host.kind) AS kind,
-        rows.name::VARCHAR AS name,
+        CASE WHEN links.is_marker THEN 'step' ELSE raw.category END AS category,
+        links.kind,
+        raw.name,
+        links.step,
         CASE
-            WHEN rows.category IN ('kernel', 'memcpy', 'memset') THEN device.step
-            WHEN rows.category = 'sync' THEN calls.step
-            WHEN rows.category IN ('gpu_annotation', 'trace') THEN NULL
-            ELSE rows.host_step
-        END AS step,
-        rows.start_ns + rows.base_ns AS start_ns,
-        rows.duration_ns,
-        rows.device,
-        rows.stream,
-        rows.process,
-        rows.thread,
-        rows.label::VARCHAR AS label,
-        coalesce(device.launch_ns, calls.start_ns) + rows.base_ns AS launch_ns,
-        coalesce(device.launch_end_ns, calls.end_ns) + rows.base_ns AS launch_end_ns,
-        coalesce(device.launch_thread, calls.thread) AS launch_thread,
-        coalesce(CASE WHEN device.kind = 'comm' THEN device.comm_evidence END, host.comm_evidence) AS comm_evidence,
-        rows.correlation_id,
-        rows.external_id,
-        rows.sequence_id,
-        rows.forward_thread,
-        rows.context,
-        rows.n_bytes,
-        rows.grid,
-        rows.block,
-        rows.comm_op::VARCHAR AS comm_op,
-        rows.comm_dtype::VARCHAR AS comm_dtype,
-        rows.comm_in_elements,
-        rows.comm_out_elements,
-        rows.comm_group::VARCHAR AS comm_group,
-        rows.comm_group_description::VARCHAR AS comm_group_description,
-        rows.comm_group_ranks::VARCHAR AS comm_group_ranks,
-        rows.comm_group_size,
-        rows.comm_seq,
-        rows.wait_stream,
-        rows.wait_event_id,
-        rows.wait_correlation_id,
-        rows.graph_node_id
-    FROM rows
-    LEFT JOIN _dump_device_rows AS device ON rows.row_id = device.row_id
-    LEFT JOIN _dump_host_rows AS host ON rows.row_id = host.row_id
-    LEFT JOIN _dump_calls AS calls ON rows.category = 'sync' AND rows.correlation_id = calls.correlation_id
+            WHEN raw.row_id <> links.row_id THEN error('rows out of order while linking')
+            ELSE raw.start_ns + context.base_ns
+        END AS start_ns,
+        raw.duration_ns,
+        raw.device,
+        raw.stream,
+        raw.process,
+        raw.thread,
+        raw.label,
+        links.launch_ns + context.base_ns AS launch_ns,
+        links.launch_end_ns + context.base_ns AS launch_end_ns,
+        links.launch_thread,
+        links.comm_evidence,
+        raw.correlation_id,
+        raw.external_id,
+        raw.sequence_id,
+        raw.forward_thread,
+        raw.context,
+        raw.n_bytes,
+        raw.grid,
+        raw.block,
+        raw.comm_op,
+        raw.comm_dtype,
+        raw.comm_in_elements,
+        raw.comm_out_elements,
+        raw.comm_group,
+        raw.comm_group_description,
+        raw.comm_group_ranks,
+        raw.comm_group_size,
+        raw.comm_seq,
+        raw.wait_stream,
+        raw.wait_event_id,
+        raw.wait_correlation_id,
+        raw.graph_node_id,
+        raw.row_id
+    FROM raw
+    POSITIONAL JOIN _dump_links AS links
+    CROSS JOIN context
 ),
 
 whole AS (

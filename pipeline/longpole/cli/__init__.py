@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        _say(f"longpole: {error}\n\nSee `longpole {tokens[0] + ' ' if tokens[:1] and tokens[0] in COMMANDS else ''}--help`.")
+        _say(
+            f"longpole: {error}\n\nSee `longpole {tokens[0] + ' ' if tokens[:1] and tokens[0] in COMMANDS else ''}--help`."
+        )
         return 2
     except LongpoleError as error:
         _say(f"longpole: {error}")

@@ -22,6 +22,8 @@ def check(run: RunArgument, /, *, store: StoreOption = None) -> None:
             broken += bool(rows)
             print(f"{'broken' if rows else 'ok':<7} {rule.name.replace('_', ' ')}")
             for row in rows:
-                print("        " + ", ".join(f"{c}={printable(str(v))}" for c, v in zip(found.columns, row, strict=True)))
+                print(
+                    "        " + ", ".join(f"{c}={printable(str(v))}" for c, v in zip(found.columns, row, strict=True))
+                )
     if broken:
         raise GateError(f"run {run!r} breaks {broken} rules", "The rows are printed above.")

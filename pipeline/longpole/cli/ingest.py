@@ -17,11 +17,15 @@ from longpole.store import Manifest, Store, check_run_name
 from longpole.text import printable
 
 DumpsArgument = Annotated[list[str], Parameter(help="Dumps: files, folders, patterns or URLs.")]
-NameOption = Annotated[str | None, Parameter(name="--name", help="Name of the run. Default: the name of the dumps' folder.")]
+NameOption = Annotated[
+    str | None, Parameter(name="--name", help="Name of the run. Default: the name of the dumps' folder.")
+]
 ConfigOption = Annotated[str | None, Parameter(name="--config", help="A run.toml: what the dumps do not say.")]
 RankOption = Annotated[
     str | None,
-    Parameter(name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."),
+    Parameter(
+        name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."
+    ),
 ]
 
 
@@ -95,5 +99,7 @@ def recognised(candidates: list[Candidate], console: Console) -> list[Candidate]
     if wrong:
         raise DumpError("\n".join(printable(w) for w in wrong), "Name profiler dumps: README lists the formats.")
     if not chosen:
-        raise DumpError("none of these files is a dump", "README lists the formats; `longpole inspect FILE` says what a file is.")
+        raise DumpError(
+            "none of these files is a dump", "README lists the formats; `longpole inspect FILE` says what a file is."
+        )
     return chosen

@@ -19,7 +19,8 @@ from longpole.units import parse_bytes
 T = TypeVar("T")
 
 StoreOption = Annotated[
-    str | None, Parameter(name="--store", help="Folder or URL of the store. Default: $LONGPOLE_STORE, else ./longpole-store.")
+    str | None,
+    Parameter(name="--store", help="Folder or URL of the store. Default: $LONGPOLE_STORE, else ./longpole-store."),
 ]
 RunArgument = Annotated[str, Parameter(help="Name of a run in the store.")]
 
@@ -93,7 +94,12 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[], 
         console.print(f"{what}: {total} done")
         return
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console, transient=True
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
     ) as progress:
         bar = progress.add_task(what, total=total)
         yield lambda: progress.advance(bar)

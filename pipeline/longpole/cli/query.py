@@ -26,7 +26,7 @@ def query(
     /,
     *,
     run: Annotated[list[str] | None, Parameter(help="Only these runs; else every run of the store.")] = None,
-    format: Annotated[Format, Parameter(help="How rows are printed.")] = "table",  # noqa: A002  the option's name
+    format: Annotated[Format, Parameter(help="How rows are printed.")] = "table",
     limit: Annotated[int, Parameter(help="Rows that a table shows; other formats give all.")] = 100,
     store: StoreOption = None,
     memory: Annotated[str, Parameter(help="What the query may hold before it spills to disk.")] = "2GiB",
@@ -57,9 +57,7 @@ def _refuse_all_but_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
         raise UsageError(f"{len(statements)} statements are given", "Write one SELECT.")
     allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
     if statements[0].type not in allowed:
-        raise UsageError(
-            f"{statements[0].type.name} is not answered here: the store is read-only", "Write one SELECT."
-        )
+        raise UsageError(f"{statements[0].type.name} is not answered here: the store is read-only", "Write one SELECT.")
 
 
 def _print(relation: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:

@@ -39,3 +39,21 @@ class Reader(Protocol):
                 what is whole is handed over and the facts say what is missing.
         """
         ...
+
+
+def reader_for(head: bytes, path: str) -> Reader:
+    """Return the reader of a file that begins with `head` (decompressed, up to 64 KiB).
+
+    Raises:
+        DumpError: No reader knows it; the error says what the file is instead.
+    """
+    # Here, because the readers themselves import this seam.
+    from longpole.errors import DumpError
+    from longpole.formats import sniff
+    from longpole.formats.canonical import CanonicalReader
+    from longpole.formats.kineto import KinetoReader
+
+    for reader in (KinetoReader(), CanonicalReader()):
+        if reader.recognises(head, path):
+            return reader
+    raise DumpError(*sniff.refusal(head, path))

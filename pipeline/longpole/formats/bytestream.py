@@ -7,9 +7,6 @@ from typing import BinaryIO
 
 from isal import isal_zlib
 
-HEAD_BYTES = 64 << 10
-"""What a reader gets to see of a file to recognise it."""
-
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's spelling of "expect a gzip header"
 _RAW_READ = 1 << 20
@@ -61,14 +58,3 @@ class ByteStream:
                         self.is_cut, self.problem = True, "the gzip stream ends early"
         except isal_zlib.error as error:
             self.is_cut, self.problem = True, f"the gzip stream is damaged ({error})"
-
-
-def head_of(file: BinaryIO) -> bytes:
-    """Return the first decompressed bytes of a seekable file, at most `HEAD_BYTES`, and rewind it."""
-    head = b""
-    for piece in ByteStream(file):
-        head += piece
-        if len(head) >= HEAD_BYTES:
-            break
-    file.seek(0)
-    return head[:HEAD_BYTES]

@@ -1,4 +1,4 @@
-"""Canonical events in a Parquet file of their own: RAW_SCHEMA as it stands, with what else the dump says as JSON in the footer."""
+"""Canonical events in a Parquet file: RAW_SCHEMA as it stands, and the dump's facts as JSON in the footer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CanonicalReader:
         return head.startswith(b"PAR1")
 
     def read(self, file: BinaryIO, path: str, sink: Sink, options: ReadOptions) -> DumpFacts:
-        """Hand over the rows batch by batch and return the facts in the footer with the counts of this reading.
+        """Hand over the rows batch by batch; return the facts in the footer with the counts of this reading.
 
         Raises:
             DumpError: The footer is lost, or the file is some other Parquet.
@@ -82,7 +82,7 @@ class CanonicalReader:
                 n_seen += batch.num_rows
                 table = pa.Table.from_arrays(batch.columns, schema=RAW_SCHEMA)
                 if not options.keep_python:
-                    kept = table.filter(_is_not_python(table))
+                    kept = _without_python(table)
                     n_python += table.num_rows - kept.num_rows
                     table = kept
                 n_stored += table.num_rows
@@ -118,9 +118,7 @@ def _facts(parquet: pq.ParquetFile, path: str) -> DumpFacts:
     try:
         return msgspec.json.decode(text, type=DumpFacts)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DumpError(
-            f"{path} has a {FACTS_KEY.decode()!r} that cannot be read: {_short(error)}", _CURE
-        ) from None
+        raise DumpError(f"{path} has a {FACTS_KEY.decode()!r} that cannot be read: {_short(error)}", _CURE) from None
 
 
 def _check_schema(schema: pa.Schema, path: str) -> None:
@@ -137,8 +135,11 @@ def _check_schema(schema: pa.Schema, path: str) -> None:
         raise DumpError(f"{path} has {fact}", _CURE)
 
 
-def _is_not_python(table: pa.Table) -> pa.ChunkedArray:
-    return pc.fill_null(pc.not_equal(table.column("category").cast(pa.string()), "python"), True)
+def _without_python(table: pa.Table) -> pa.Table:
+    category = table["category"]
+    if not any(pc.index(chunk.dictionary, "python").as_py() >= 0 for chunk in category.chunks):
+        return table
+    return table.filter(pc.fill_null(pc.not_equal(category.cast(pa.string()), "python"), True))
 
 
 def _short(error: Exception) -> str:

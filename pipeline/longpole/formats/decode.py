@@ -65,11 +65,9 @@ def parse_whole(block: memoryview) -> Parsed:
         raise pa.ArrowInvalid("a second document begins inside the block")
     events = table.column("e").chunk(0).flatten()
     phase, category, name, process, thread, start, duration, args = events.flatten()
-    columns = dict(zip(_ARG_COLUMNS, args.flatten(), strict=True))
-    for spelling, (column, _) in fields.OTHER_SPELLINGS.items():
-        other = columns.pop(spelling)
-        if other.null_count < len(other):
-            columns[column] = pc.coalesce(columns[column], other.cast(fields.json_type(column)))
+    columns: dict[str, pa.Array] = {}
+    for (_, column, _), array in zip(fields.ARG_FIELDS, args.flatten(), strict=True):
+        columns[column] = stand_in(columns[column], array) if column in columns else array
     return Parsed(
         phase,
         category,
@@ -82,12 +80,12 @@ def parse_whole(block: memoryview) -> Parsed:
     )
 
 
-_ARG_COLUMNS = (*fields.ARGS.values(), *fields.OTHER_SPELLINGS)
+def stand_in(array: pa.Array, other: pa.Array) -> pa.Array:
+    """Return `array` with what `other` has where `array` has nothing."""
+    return array if other.null_count == len(other) else pc.coalesce(array, other.cast(array.type))
 
 
 def _schema() -> pa.Schema:
-    args = [(key, fields.json_type(column)) for key, column in fields.ARGS.items()]
-    args += [(key, json_type) for key, (_, json_type) in fields.OTHER_SPELLINGS.items()]
     event = [
         ("ph", pa.string()),
         ("cat", pa.string()),
@@ -96,7 +94,7 @@ def _schema() -> pa.Schema:
         ("tid", pa.int64()),
         ("ts", times.DECIMAL),
         ("dur", times.DECIMAL),
-        ("args", pa.struct(args)),
+        ("args", pa.struct([(key, json_type) for key, _, json_type in fields.ARG_FIELDS])),
     ]
     return pa.schema([("e", pa.list_(pa.struct(event)))])
 
@@ -111,11 +109,9 @@ def finish(parsed: Parsed, keep_python: bool) -> Decoded:
         pa.ArrowInvalid: A text is no UTF-8 (the JSON engine does not look).
     """
     tally = Tally(n_events=len(parsed.phase) + parsed.n_lost, oddities=parsed.oddities)
-    if parsed.n_lost:
-        tally.drop(1, *parsed.lost[:1])
-        for text in parsed.lost[1:]:
-            tally.drop(1, text)
-        tally.n_dropped = parsed.n_lost
+    for text in parsed.lost:
+        tally.drop(0, "cannot be read", text)
+    tally.n_dropped = parsed.n_lost
 
     is_complete = _phases(parsed, tally)
     category, is_python = _categories(parsed, tally)
@@ -142,7 +138,7 @@ def finish(parsed: Parsed, keep_python: bool) -> Decoded:
         "label": kept.no_text() if parsed.label is None else kept.text(parsed.label),
     }
     for column, array in parsed.args.items():
-        columns[column] = kept.text(array) if column in fields.TEXTS else kept.plain(array)
+        columns[column] = kept.text(array) if pa.types.is_string(array.type) else kept.plain(array)
     columns["correlation_id"] = _zero_is_none(columns["correlation_id"])
     tally.n_stored = kept.n
     if parsed.is_salvaged is not None:
@@ -216,7 +212,8 @@ def _phases(parsed: Parsed, tally: Tally) -> Mask:
                 n_memory = pc.sum(pc.equal(names, fields.MEMORY_NAME)).as_py() or 0
             tally.skipped.update({"memory": n_memory, fields.phase_kind(phase): n - n_memory})
     tally.skipped = +tally.skipped
-    tally.drop(n_without, 'no event: it has no "ph"')
+    if n_without:
+        tally.drop(n_without, 'no event: it has no "ph"')
     return is_complete
 
 

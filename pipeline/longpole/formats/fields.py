@@ -6,6 +6,9 @@ import pyarrow as pa
 
 from longpole.events import RAW_SCHEMA
 
+EVENT_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur")
+"""The keys of an event that are read, beside "args"."""
+
 ARGS: dict[str, str] = {
     # key of "args": column of RAW_SCHEMA
     "device": "device",
@@ -40,14 +43,19 @@ OTHER_SPELLINGS: dict[str, tuple[str, pa.DataType]] = {
     "Process Group ID": ("comm_group", pa.int64()),  # early 2024, before groups had names
 }
 
-TEXTS = tuple(column for column in ARGS.values() if pa.types.is_dictionary(RAW_SCHEMA.field(column).type))
-LISTS = tuple(column for column in ARGS.values() if pa.types.is_list(RAW_SCHEMA.field(column).type))
 
 
 def json_type(column: str) -> pa.DataType:
     """Return the type in which a column of RAW_SCHEMA is read from JSON: its own, with plain text for dictionaries."""
     declared = RAW_SCHEMA.field(column).type
     return pa.string() if pa.types.is_dictionary(declared) else declared
+
+
+ARG_FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
+    *((key, column, json_type(column)) for key, column in ARGS.items()),
+    *((key, column, kind) for key, (column, kind) in OTHER_SPELLINGS.items()),
+)
+"""Key, column and JSON type of all of them; a column that comes twice takes what its first key left empty."""
 
 
 _CANONICAL = {

@@ -14,17 +14,19 @@ import pyarrow as pa
 from longpole.formats import fields, times
 from longpole.formats.decode import Parsed, stand_in
 
-_KEYS = (*fields.ARGS, *fields.OTHER_SPELLINGS)
-_NAMES = tuple(f"arg{n}" for n in range(len(_KEYS)))
+_NAMES = tuple(f"arg{n}" for n in range(len(fields.ARG_FIELDS)))
 _Args: Any = msgspec.defstruct(
     "_Args",
-    [(name, Any, msgspec.field(default=None, name=key)) for name, key in zip(_NAMES, _KEYS, strict=True)],
+    [
+        (name, Any, msgspec.field(default=None, name=key))
+        for name, (key, _, _) in zip(_NAMES, fields.ARG_FIELDS, strict=True)
+    ],
     gc=False,
 )
 _NO_ARGS = _Args()
 _NULL = msgspec.Raw(b"null")
 
-_INTEGER = re.compile(r"\s*(?:[-+]?[0-9]{1,40}|0[xX][0-9a-fA-F]{1,40})\s*", re.ASCII)
+_INTEGER = re.compile(r"\s*(?:[-+]?[0-9]{1,40}(?:\.0*)?|0[xX][0-9a-fA-F]{1,40})\s*", re.ASCII)
 _BEYOND = "numbers do not fit their column and are read as NULL"
 _NO_NUMBER = "values that should be numbers are none and are read as NULL"
 
@@ -54,8 +56,7 @@ def parse_mixed(block: memoryview | bytes) -> Parsed:
     args = [event.args or _NO_ARGS for event in events]
     oddities: Counter[str] = Counter()
     columns: dict[str, pa.Array] = {}
-    for name, key in zip(_NAMES, _KEYS, strict=True):
-        column, json_type = fields.place(key)
+    for name, (_, column, json_type) in zip(_NAMES, fields.ARG_FIELDS, strict=True):
         array = _array(list(map(attrgetter(name), args)), json_type, oddities)
         columns[column] = stand_in(columns[column], array) if column in columns else array
     process, process_label = _ids([event.pid for event in events], oddities)
@@ -98,7 +99,7 @@ def _integer(value: Any, limit: int, oddities: Counter[str]) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, str) and _INTEGER.fullmatch(value):
-        number = int(value, 16 if "x" in value.lower() else 10)
+        number = int(value, 16) if "x" in value.lower() else int(value.partition(".")[0])
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
     elif isinstance(value, float) and value.is_integer():

@@ -24,6 +24,7 @@ from longpole.formats.tally import Decoded
 
 _ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
 _SAMPLES = 5
+_SAMPLE_CHARS = 1_000
 _RETRIED = 32  # blocks after which the engine gets another chance
 
 _BETWEEN = re.compile(r"\}\s*,\s*(?=\{)")
@@ -63,13 +64,11 @@ def parse_each(block: memoryview) -> Parsed:
     for text, event, is_changed in _events(str(block, "utf-8", "surrogateescape")):
         if event is None:
             n_lost += 1
-            lost = [*lost, text][:_SAMPLES]
+            lost = [*lost, text[:_SAMPLE_CHARS]][:_SAMPLES]
             continue
-        if _needs_rewriting(text):
-            is_changed |= any(without_surrogates(word) != word for word in _wanted_texts(event))
-            text = without_surrogates(json.dumps(event, ensure_ascii=False))
-        whole.append(text.encode())
-        is_mended.append(is_changed)
+        strict, is_cleaned = _rewritten(event)
+        whole.append(strict)
+        is_mended.append(is_changed or is_cleaned)
     parsed = parse_mixed(b",".join(whole))
     parsed.is_salvaged = np.array(is_mended, np.bool_)
     parsed.n_lost, parsed.lost = n_lost, lost
@@ -92,3 +91,40 @@ def _events(text: str) -> Iterator[tuple[str, dict[str, Any] | None, bool]]:
             next_at = _skip(text, end)
             yield text[at:end], _checked(value), True
         at = next_at
+
+
+def _skip(text: str, at: int) -> int:
+    match = _FILLER.match(text, at)
+    return match.end() if match else at
+
+
+def _end_of_bad(text: str, at: int) -> tuple[int, dict[str, Any] | None]:
+    """Return where the event that begins at `at` ends, and what it says once mended (None: nothing helped).
+
+    An end is only what looks like one, and a name may hold such text: the first few are tried in turn.
+    """
+    ends = [match.start() + 1 for match, _ in zip(_BETWEEN.finditer(text, at), range(_ENDS_TRIED), strict=False)]
+    if len(ends) < _ENDS_TRIED:
+        ends.append(len(text))
+    for end in ends:
+        value = mended(text[at:end])
+        if value is not None:
+            return end, value
+    return ends[0], None
+
+
+def _checked(value: object) -> dict[str, Any] | None:
+    """Return what an object says of an event, of types that the next rung is sure to take; None if it is no object."""
+    if not isinstance(value, dict):
+        return None
+    event = {key: value[key] for key in fields.EVENT_KEYS if key in value}
+    if isinstance(args := value.get("args"), dict):
+        event["args"] = {key: args[key] for key, _, _ in fields.ARG_FIELDS if key in args}
+    return event
+
+
+def _rewritten(event: dict[str, Any]) -> tuple[bytes, bool]:
+    """Return an event as strict JSON, and whether a text had to change for that."""
+    text = json.dumps(event, ensure_ascii=False)
+    clean = without_surrogates(text)
+    return clean.encode(), clean != text

@@ -46,9 +46,9 @@ class Tally:
             self.last_ns = other.last_ns if self.last_ns is None else max(self.last_ns, other.last_ns)
 
     def drop(self, n: int, why: str, text: str = "") -> None:
-        """Count `n` events as lost, with what the first of them looked like."""
+        """Count `n` events as lost, and keep the reason with what one of them looked like."""
         self.n_dropped += n
-        if n and len(self.samples) < _MAX_SAMPLES:
+        if len(self.samples) < _MAX_SAMPLES:
             self.samples.append(sample(f"{why}: {text}" if text else why))
 
 

@@ -27,7 +27,10 @@ MIN_COLUMNS = 8
 """A chart of fewer columns leaves room at its right: one step as wide as the page says less, not more."""
 
 OVERLAP = 0.2
-"""Columns without a gap reach this far under the next one, else its anti-aliased edge lets the page shine through."""
+"""Cells of a heat map reach this far under the next column, else anti-aliased edges let the page shine through."""
+
+MIN_SHARE_DOMAIN = 0.1
+"""A heat map's colours span at least 0 to 10 % of the window: noise around 1 % must not look like a finding."""
 
 _FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
 _SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
@@ -83,7 +86,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
     """Return ranks by columns, coloured by the share of the rank's windows that the measure takes."""
     is_binned = step_bins.filter(pl.col("n_steps") > 1).height > 0
     top = cells["share_ratio"].max()
-    largest = float(top) if isinstance(top, float) and top > 0 else 0.01
+    largest = max(MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
     spread = [
         alt.Tooltip(f"{name}_ms:Q", title=f"{name} (ms)", format=",.3f") for name in ("min", "median", "max")
     ]
@@ -133,7 +136,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
 def _stacked(
     step_bins: pl.DataFrame, names: tuple[str, ...], what: str, colours: Literal["category", "ordinal"]
 ) -> alt.Chart:
-    left, right = (0.42, 0.42) if step_bins.height <= N_DOTTED else (0.5, 0.5 + OVERLAP)
+    half = 0.42 if step_bins.height <= N_DOTTED else 0.5
     columns = [f"{name}_ns" for name in names]
     words = [name.removeprefix("idle_").replace("_", " ") for name in names]
     order = "{" + ", ".join(f"'{column}': {i}" for i, column in enumerate(columns)) + "}[datum.column]"
@@ -149,8 +152,8 @@ def _stacked(
         )
         .transform_calculate(
             part=word,
-            x0=f"datum.bin - {left}",
-            x1=f"datum.bin + {right}",
+            x0=f"datum.bin - {half}",
+            x1=f"datum.bin + {half}",
             ms="datum.ns / 1e6",
             low_ms="datum.low_ns / 1e6",
             high_ms="datum.high_ns / 1e6",

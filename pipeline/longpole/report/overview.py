@@ -64,6 +64,7 @@ class Run:
     step_max_ns: int | None
     slowest_step: int | None
     n_windows: int
+    n_all_windows: int
     n_window_ranks: int
     n_bad_windows: int
     window_median_ns: int | None

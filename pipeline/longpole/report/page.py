@@ -167,7 +167,7 @@ def _figures(data: Overview) -> list[Figure]:
     run, bins = data.run, data.step_bins
     has_windows = bins.filter(pl.col("n_windows") > 0).height > 0
     if bins.height == 0:
-        why = "no step was found in this run" if run.n_windows else "no rank has a window"
+        why = "no step was found; Ranks has each capture as a whole" if run.n_windows else "no rank has a window"
     else:
         why = "no step has a time" if run.n_timed_steps == 0 else "no rank has a window of its own"
     if run.n_timed_steps == 0:

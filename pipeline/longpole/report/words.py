@@ -27,6 +27,13 @@ CAUSE_PHRASES = {
 }
 """What the device did while it was idle, by cause, as the end of a sentence."""
 
+STEP_SOURCES = {
+    "marker": "steps are marked on some ranks",
+    "inferred": "steps are inferred from what repeats, for want of a marker",
+    "window": "the whole recording stands in for a step, for want of a marker",
+}
+"""How the steps of a run were found, as a caveat; a run whose ranks all carry markers needs none."""
+
 _EPOCH_NS = 10**18
 """A clock beyond this (2001 and later) counts from 1970; one below counts from the machine's start."""
 
@@ -137,15 +144,16 @@ def caveats(run: Run) -> list[str]:
             "because their clocks are not aligned"
         )
     if run.step_sources and run.step_sources != "marker":
-        found.append(f"steps found by: {visible(run.step_sources)}")
+        sources = run.step_sources.split(", ")
+        found.append(listing([STEP_SOURCES.get(source, visible(source)) for source in sources]))
     for number, total, what in (
-        (run.n_bad_windows, run.n_windows, "windows have a verdict other than ok"),
+        (run.n_bad_windows, run.n_all_windows, "windows have a verdict other than ok"),
         (run.n_unlinked, run.n_activities, "activities have no launch in the dump"),
         (run.n_bad_dumps, run.n_dumps, "dumps have a verdict other than ok"),
         (run.n_bad_checks, run.n_checks, "coverage checks have a verdict other than ok"),
     ):
         if number:
-            found.append(f"{number:,} of {max(number, total):,} {what}")
+            found.append(f"{number:,} of {total:,} {what}")
     return found
 
 
@@ -168,11 +176,12 @@ def main_cause(run: Run) -> tuple[str, float] | None:
 
 def step_finding(run: Run, step_bins: pl.DataFrame) -> str:
     """Return what the step chart shows, for those who do not see it."""
-    steps = f"{run.n_timed_steps:,} steps" if run.n_timed_steps != 1 else "1 step"
+    if run.n_timed_steps == 1:
+        return f"Step {run.first_step} takes {duration(run.step_median_ns)}."
     binned = step_bins["n_steps"].max()
     how = f" Each column is {binned} steps: its bar is their mean, its line their median." if binned != 1 else ""
     return (
-        f"{steps} from {duration(run.step_min_ns)} to {duration(run.step_max_ns)}, median "
+        f"{run.n_timed_steps:,} steps from {duration(run.step_min_ns)} to {duration(run.step_max_ns)}, median "
         f"{duration(run.step_median_ns)}; the slowest is step {run.slowest_step}.{how}"
     )
 
@@ -197,6 +206,8 @@ def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
     if row["n_ranks"] == 1:
         share = f"{measure.name.capitalize()} takes {percent(row['max_ratio'])} of the windows of rank {row['max_rank']}"
         return f"{share}; {peak}"
+    if percent(row["min_ratio"]) == percent(row["max_ratio"]):
+        return f"{measure.name.capitalize()} takes {percent(row['max_ratio'])} of every rank's windows; {peak}"
     return (
         f"{measure.name.capitalize()} takes from {percent(row['min_ratio'])} (rank {row['min_rank']}) to "
         f"{percent(row['max_ratio'])} (rank {row['max_rank']}) of a rank's windows; {peak}"

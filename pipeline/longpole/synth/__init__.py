@@ -89,7 +89,7 @@ def write(
     steps: int | None = None,
     gzip: bool = False,
 ) -> list[Path]:
-    """Write one dump per rank and truth.json into `folder`; return the dumps by rank, truth.json last.
+    """Write one dump per rank into `folder` and truth.json beside them; return the dumps by rank.
 
     Equal arguments give equal bytes. Memory does not grow with `steps`; one file per rank is open at once.
 
@@ -111,9 +111,8 @@ def write(
     else:
         paths = _write_events(made, folder, truths)
     rank_steps = [row for truth in truths for row in truth.steps()]
-    truth_path = folder / "truth.json"
-    truth_path.write_text(_truth_text(scenario, made, rank_steps))
-    return [*paths, truth_path]
+    (folder / "truth.json").write_text(_truth_text(scenario, made, rank_steps))
+    return paths
 
 
 def _make(scenario: Scenario, ranks: int | None, steps: int | None) -> MadeRun:
@@ -131,8 +130,7 @@ def _make(scenario: Scenario, ranks: int | None, steps: int | None) -> MadeRun:
 def _write_kineto(made: MadeRun, folder: Path, truths: list[RankTruth], *, compress: bool) -> list[Path]:
     suffix = ".pt.trace.json.gz" if compress else ".pt.trace.json"
     dumps = [
-        KinetoDump(folder / f"rank{rank}{suffix}", facts, compress=compress)
-        for rank, facts in enumerate(made.facts)
+        KinetoDump(folder / f"rank{rank}{suffix}", facts, compress=compress) for rank, facts in enumerate(made.facts)
     ]
     # Twice through the run: a dump has all of its host events before the first device event.
     for rank, table in made.chunks():

@@ -37,12 +37,8 @@ def _write(rows: RankRows) -> None:
 
     _kernel(rows, "after_nothing", 0, 10_000, called=-20_000)
     # input, 10 ms: the loader itself queues the batch once it has it.
-    loader = rows.annotate(
-        "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", _us(5_000), _us(20_100)
-    )
-    rows.copy_in(
-        _us(20_010), _us(21_010), called_ns=_us(20_000), external_id=loader, n_bytes=48 * 1024 * 1024
-    )
+    loader = rows.annotate("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", _us(5_000), _us(20_100))
+    rows.copy_in(_us(20_010), _us(21_010), called_ns=_us(20_000), external_id=loader, n_bytes=48 * 1024 * 1024)
     _kernel(rows, "after_input", 21_010, 31_010, called=20_200)
 
     # sync, 6 ms: the thread comes back from a synchronise long after the stream ran dry.

@@ -84,9 +84,7 @@ class KinetoDump:
         self._facts = facts
         raw = path.open("wb")
         # No name and no time in the gzip header: equal rows, equal bytes.
-        self._file: BufferedIOBase = (
-            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if compress else raw
-        )
+        self._file: BufferedIOBase = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if compress else raw
         self._raw = raw
         self._n_host = 0
         self._flows: dict[int, int] = {}
@@ -216,10 +214,7 @@ def _kernel_args(row: Row, place: int) -> str:
 
 def _copy_args(row: Row, place: int) -> str:
     rate = row["n_bytes"] / row["duration_ns"]
-    return (
-        f'{_external(row)}      {_place(row)},      "bytes": {row["n_bytes"]}, '
-        f'"memory bandwidth (GB/s)": {rate:.6f}'
-    )
+    return f'{_external(row)}      {_place(row)},      "bytes": {row["n_bytes"]}, "memory bandwidth (GB/s)": {rate:.6f}'
 
 
 def _sync_args(row: Row, place: int) -> str:
@@ -267,8 +262,7 @@ def _header(facts: DumpFacts) -> str:
     if facts.devices:
         devices += "\n    "
         versions = (
-            '\n      "cupti_version": 26,\n      "cuda_runtime_version": 12080,'
-            '\n      "cuda_driver_version": 12080,'
+            '\n      "cupti_version": 26,\n      "cuda_runtime_version": 12080,\n      "cuda_driver_version": 12080,'
         )
         library = ', "nccl_version": "2.27.5"'
     return (
@@ -287,7 +281,8 @@ def _metadata(at_ns: int, threads: list[tuple[int, int]], n_devices: int) -> lis
     def say(name: str, process: int, thread: int, key: str, value: str | int) -> str:
         return (
             f'\n  {{\n    "ph": "M",\n    "name": "{name}",\n    "ts": {_time(at_ns)},\n'
-            f'    "pid": {process},\n    "tid": {thread},\n    "args": {{\n      "{key}": {json.dumps(value)}\n    }}\n  }},'
+            f'    "pid": {process},\n    "tid": {thread},\n'
+            f'    "args": {{\n      "{key}": {json.dumps(value)}\n    }}\n  }},'
         )
 
     texts = []
@@ -318,5 +313,6 @@ def _end(first_ns: int, last_ns: int, rank: int) -> str:
         '\n  {\n    "ph": "i",\n    \n    "s": "g",\n    "name": "Iteration Start: PyTorch Profiler",\n'
         f'    "pid": "Traces",\n    "tid": "Trace PyTorch Profiler",\n    "ts": {_time(begins)}\n    \n  }},'
         '\n  {\n    "ph": "i",\n    \n    "s": "g",\n    "name": "Record Window End",\n'
-        f'    "pid": "",\n    "tid": "",\n    "ts": {_time(last_ns + 100 * US)}\n    \n  }}\n  ],"traceName": "rank{rank}.pt.trace.json" }}'
+        f'    "pid": "",\n    "tid": "",\n    "ts": {_time(last_ns + 100 * US)}\n    \n  }}\n'
+        f'  ],"traceName": "rank{rank}.pt.trace.json" }}'
     )

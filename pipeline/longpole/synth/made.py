@@ -1,4 +1,4 @@
-"""What a scenario makes: facts per rank and rows in chunks. Both written forms and the truth read only this."""
+"""What a scenario makes: facts per rank and rows in chunks; both written forms and the truth read this."""
 
 from __future__ import annotations
 

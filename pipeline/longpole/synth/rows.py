@@ -54,7 +54,7 @@ class RankRows:
         sequence: int | None = None,
         comm: Collective | None = None,
     ) -> int:
-        """Add an operator and return its external id; off the main thread a sequence makes it a backward one."""
+        """Add an operator and return its external id; a sequence off the main thread marks a backward one."""
         thread = thread or self.main
         is_backward = sequence is not None and thread != self.main
         return self._host(
@@ -68,9 +68,7 @@ class RankRows:
             **_comm_columns(comm),
         )
 
-    def call(
-        self, name: str, start_ns: int, end_ns: int, external_id: int | None, thread: int | None = None
-    ) -> int:
+    def call(self, name: str, start_ns: int, end_ns: int, external_id: int | None, thread: int | None = None) -> int:
         """Add a runtime call and return its correlation id."""
         self._n_calls += 1
         self._add(
@@ -189,9 +187,7 @@ class RankRows:
         self._rows = []
         return pa.Table.from_pylist(rows, schema=RAW_SCHEMA)
 
-    def _host(
-        self, category: str, name: str, start_ns: int, end_ns: int, thread: int, **columns: object
-    ) -> int:
+    def _host(self, category: str, name: str, start_ns: int, end_ns: int, thread: int, **columns: object) -> int:
         self._n_external += 1
         self._add(
             category,
@@ -205,9 +201,7 @@ class RankRows:
         )
         return self._n_external
 
-    def _device(
-        self, category: str, name: str, start_ns: int, end_ns: int, stream: int, **columns: object
-    ) -> None:
+    def _device(self, category: str, name: str, start_ns: int, end_ns: int, stream: int, **columns: object) -> None:
         self._add(
             category,
             name,
@@ -223,8 +217,7 @@ class RankRows:
 
     def _add(self, category: str, name: str, start_ns: int, end_ns: int, **columns: object) -> None:
         self._rows.append(
-            {"category": category, "name": name, "start_ns": start_ns, "duration_ns": end_ns - start_ns}
-            | columns
+            {"category": category, "name": name, "start_ns": start_ns, "duration_ns": end_ns - start_ns} | columns
         )
 
 

@@ -1,4 +1,4 @@
-"""A step's rows by place: what never changes is written once, times and ids are put in for many steps at once."""
+"""A step's rows by place: what never changes is written once, times and ids are put in for many steps."""
 
 from __future__ import annotations
 
@@ -213,9 +213,7 @@ class _Places:
             "comm_seq": 1 + (item.bucket or 0),
         }
 
-    def _wait(
-        self, place: int, at: int, operator: int, stream: int, on_stream: int, recorded_by: int
-    ) -> None:
+    def _wait(self, place: int, at: int, operator: int, stream: int, on_stream: int, recorded_by: int) -> None:
         correlation = self._call("cudaStreamWaitEvent", place, at, 2 * US, operator, self._backward)
         self._put(
             "sync",
@@ -304,9 +302,7 @@ class _Places:
         )
         return self._n_external
 
-    def _put(
-        self, category: str, name: str, start: tuple[int, int], end: tuple[int, int], **columns: object
-    ) -> None:
+    def _put(self, category: str, name: str, start: tuple[int, int], end: tuple[int, int], **columns: object) -> None:
         self.rows.append({"category": category, "name": name, "start_ns": 0, "duration_ns": 0} | columns)
         self.starts.append(start)
         self.ends.append(end)

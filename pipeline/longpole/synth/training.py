@@ -106,9 +106,7 @@ def make(n_ranks: int, n_steps: int, shape: Shape = DEFAULT_SHAPE) -> MadeRun:
         per_chunk = max(1, _CHUNK_ROWS // templates[0].n_rows)
         for first in range(0, n_steps, per_chunk):
             steps = range(first, min(first + per_chunk, n_steps))
-            times = np.stack(
-                [simulation.step(step, late_rank if step == late_step else None) for step in steps]
-            )
+            times = np.stack([simulation.step(step, late_rank if step == late_step else None) for step in steps])
             for rank, template in enumerate(templates):
                 yield rank, template.rows(first, times[:, :, rank])
 
@@ -123,9 +121,7 @@ def make(n_ranks: int, n_steps: int, shape: Shape = DEFAULT_SHAPE) -> MadeRun:
 def program(shape: Shape) -> list[Item]:
     """Return a step's launches in the order the host makes them."""
     items = [
-        Item(
-            "memcpy", "Memcpy HtoD (Pinned -> Device)", 150 * US, ("aten::to", "aten::copy_"), n_bytes=8 << 20
-        ),
+        Item("memcpy", "Memcpy HtoD (Pinned -> Device)", 150 * US, ("aten::to", "aten::copy_"), n_bytes=8 << 20),
         Item("memset", "Memset (Device)", 2 * US, ("aten::zero_",), n_bytes=4_096),
     ]
     for place in range(shape.forward):
@@ -148,9 +144,7 @@ def program(shape: Shape) -> list[Item]:
     # Before the first the backward pass is finished: a wait for each exchange, then back to Python.
     items.append(replace(update, lead_ns=(6 + 4 * shape.buckets) * US))
     items += [update] * (shape.optimizer - 1)
-    items.append(
-        Item("memcpy", "Memcpy DtoH (Device -> Pinned)", 3 * US, ("aten::item",), n_bytes=4, is_update=True)
-    )
+    items.append(Item("memcpy", "Memcpy DtoH (Device -> Pinned)", 3 * US, ("aten::item",), n_bytes=4, is_update=True))
     return items
 
 
@@ -166,9 +160,7 @@ class _Simulation:
         self._lead = np.array([item.lead_ns for item in items])[:, None]
         self._before = [i for i, item in enumerate(items) if item.bucket is None and not item.is_update]
         self._after = [i for i, item in enumerate(items) if item.is_update]
-        self._buckets = [
-            (i, _last_compute(items, i)) for i, item in enumerate(items) if item.bucket is not None
-        ]
+        self._buckets = [(i, _last_compute(items, i)) for i, item in enumerate(items) if item.bucket is not None]
         percent = np.full(self._shape, 100, np.int64)
         is_kernel = np.array([item.category == "kernel" and item.bucket is None for item in items])
         percent[is_kernel, slow_rank] = 100 + SLOW_PERCENT
@@ -178,14 +170,10 @@ class _Simulation:
     def step(self, step: int, late_rank: int | None) -> Times:
         """Return the times of one step by point and rank (`Points` says which is which)."""
         points = self._points
-        bits = np.random.PCG64(np.random.SeedSequence((SEED, step))).random_raw(
-            self._base.size * self._shape[1]
-        )
+        bits = np.random.PCG64(np.random.SeedSequence((SEED, step))).random_raw(self._base.size * self._shape[1])
         noise = bits.reshape(self._shape).astype(np.uint64)
         swing = (noise >> np.uint64(48)).astype(np.int64) - 32_768  # -32768..32767: 2 % of a duration
-        a, b, c = (
-            ((noise >> np.uint64(shift)) & np.uint64(1_023)).astype(np.int64) for shift in (36, 25, 14)
-        )
+        a, b, c = (((noise >> np.uint64(shift)) & np.uint64(1_023)).astype(np.int64) for shift in (36, 25, 14))
 
         times = np.zeros((points.n_points, self._shape[1]), np.int64)
         times[points.marker] = self._clock
@@ -208,9 +196,7 @@ class _Simulation:
             busy = start[item].max() + length[item, 0] + c[item]
             end[item] = busy
         first = self._after[0]
-        ready[first] = np.maximum(
-            ready[first], np.maximum(busy + _EVENT_NS, end[self._before[-1]] + pace[first])
-        )
+        ready[first] = np.maximum(ready[first], np.maximum(busy + _EVENT_NS, end[self._before[-1]] + pace[first]))
         _scan(self._after, ready, length, pace, start, end)
 
         times[points.begins], times[points.starts], times[points.ends] = begins, start, end

@@ -204,11 +204,12 @@ class RankTruth:
 
     def _of_thread(self, name: str, thread: int) -> Times:
         part = self._kept[name]
-        return part[part[:, _THREAD] == thread]
+        chosen: Times = part[part[:, _THREAD] == thread]
+        return chosen
 
 
 class _Pieces:
-    """Time from the first cut to the last, cut at every bound of every interval: what is open in each piece."""
+    """Time from the first cut to the last, cut at every bound of every interval."""
 
     def __init__(self, intervals: dict[str, Times], cuts: Times) -> None:
         bounds = [cuts, *(part[:, column] for part in intervals.values() for column in (0, 1))]

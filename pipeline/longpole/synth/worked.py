@@ -1,4 +1,4 @@
-"""The worked example: a data-parallel step whose bounds are whole milliseconds, so that answers are done by hand.
+"""The worked example: one data-parallel step in whole milliseconds, so that answers can be done by hand.
 
 All times of a `Timeline` are milliseconds from the start of the step's window. The host runs ahead of the
 device by LEAD_MS, except where a late batch stops it. Each dump begins in the middle of the step before the
@@ -102,8 +102,7 @@ LATE_INPUT = Timeline(
     forward=_later(WORKED.forward, LATE_MS),
     backward=_later(WORKED.backward, LATE_MS),
     buckets=tuple(
-        Bucket((bucket.span[0] + LATE_MS, bucket.span[1] + LATE_MS), bucket.after)
-        for bucket in WORKED.buckets
+        Bucket((bucket.span[0] + LATE_MS, bucket.span[1] + LATE_MS), bucket.after) for bucket in WORKED.buckets
     ),
     optimizer=_later(WORKED.optimizer, LATE_MS),
     is_input_late=True,
@@ -189,9 +188,7 @@ class _Step:
     def _forward(self, layer: int, span: Span) -> None:
         rows, called = self.rows, self._called(span)
         rows.operate("aten::linear", called - 30 * US, called + 24 * US)
-        operator = rows.operate(
-            "aten::addmm", called - 20 * US, called + 20 * US, sequence=self._sequence(layer)
-        )
+        operator = rows.operate("aten::addmm", called - 20 * US, called + 20 * US, sequence=self._sequence(layer))
         rows.launch(_FORWARD, self._at(span[0]), self._at(span[1]), called_ns=called, external_id=operator)
 
     def _backward(self, place: int, span: Span) -> None:
@@ -266,15 +263,11 @@ class _Step:
     def _optimize(self) -> None:
         rows, spans = self.rows, self.timeline.optimizer
         last = self._called(spans[-1])
-        annotation = rows.annotate(
-            "Optimizer.step#AdamW.step", self._called(spans[0]) - 100 * US, last + 100 * US
-        )
+        annotation = rows.annotate("Optimizer.step#AdamW.step", self._called(spans[0]) - 100 * US, last + 100 * US)
         for span in spans:
             called = self._called(span)
             operator = rows.operate("aten::_fused_adamw_", called - 30 * US, called + 20 * US)
-            rows.launch(
-                _OPTIMIZER, self._at(span[0]), self._at(span[1]), called_ns=called, external_id=operator
-            )
+            rows.launch(_OPTIMIZER, self._at(span[0]), self._at(span[1]), called_ns=called, external_id=operator)
         rows.project(
             "Optimizer.step#AdamW.step",
             self._at(spans[0][0]),

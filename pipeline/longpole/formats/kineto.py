@@ -1,0 +1,175 @@
+"""Reads the JSON dumps of PyTorch's profiler, of every generation since 2021, in bounded memory.
+
+    bytes -> blocks of whole events -> rows, in threads -> batches in file order
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from longpole.errors import DumpError
+from longpole.events import DumpFacts
+from longpole.formats import ReadOptions, Sink, sniff
+from longpole.formats.blocks import LONGEST_EVENT, EventBlocks, NoEventsError
+from longpole.formats.bytestream import ByteStream
+from longpole.formats.frame import Frame, Origin, origin, read_frame
+from longpole.formats.salvage import Ladder
+from longpole.formats.tally import Decoded, Tally
+from longpole.formats.times import INT64_MAX
+
+_BATCH_ROWS = 100_000
+_BATCH_BYTES = 64 << 20
+_MOST_ROWS = 200_000
+
+
+class KinetoReader:
+    """Reads `{"traceEvents": [...]}` and bare lists of trace events."""
+
+    name = "kineto"
+
+    def recognises(self, head: bytes, path: str) -> bool:
+        """Return whether a file that begins with `head` (decompressed, up to 64 KiB) may be such a dump."""
+        return sniff.is_trace_events(head)
+
+    def read(self, file: BinaryIO, path: str, sink: Sink, options: ReadOptions) -> DumpFacts:
+        """Hand the rows of a dump to `sink`, and return what else it says and what was lost.
+
+        Raises:
+            DumpError: There are no events in it at all: it is something else, or ends before the first.
+        """
+        stream = ByteStream(file)
+        pieces = iter(stream)
+        head = b""
+        for piece in pieces:
+            head += piece
+            if len(head) >= sniff.HEAD_BYTES:
+                break
+        if not sniff.is_trace_events(head):
+            raise DumpError(*sniff.refusal(head, path))
+        blocks = EventBlocks(_chain(head, pieces))
+        tally = Tally()
+        batches = _Batches(sink)
+        try:
+            for decoded in _decoded(blocks, options):
+                tally.add(decoded.tally)
+                batches.add(decoded.table)
+        except NoEventsError:
+            raise DumpError(*sniff.refusal(blocks.header, path)) from None
+        batches.flush()
+        return _facts(blocks, stream, tally)
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _decoded(blocks: EventBlocks, options: ReadOptions) -> Iterator[Decoded]:
+    """Yield the decoded blocks in file order, with as many at work at once as there are threads."""
+    ladder = Ladder(options.keep_python)
+    n_threads = max(1, options.threads)
+    waiting: deque[Future[Decoded]] = deque()
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="longpole-decode") as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(ladder.decode, block))
+                if len(waiting) > n_threads + 1:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+class _Batches:
+    """Joins the rows of blocks to batches of a size that suits a row group."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._tables: list[pa.Table] = []
+        self._n_rows = self._n_bytes = 0
+
+    def add(self, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
+        self._tables.append(table)
+        self._n_rows += table.num_rows
+        self._n_bytes += table.nbytes
+        if self._n_rows >= _BATCH_ROWS or self._n_bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._tables:
+            return
+        whole = pa.concat_tables(self._tables).unify_dictionaries()
+        self._tables, self._n_rows, self._n_bytes = [], 0, 0
+        for start in range(0, whole.num_rows, _MOST_ROWS):
+            self._sink(whole.slice(start, _MOST_ROWS))
+
+
+def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
+    frame = read_frame(blocks.header, blocks.trailer, blocks.is_list, blocks.is_cut)
+    told = origin(frame)
+    is_truncated = stream.is_cut or frame.is_cut
+    if blocks.n_cut:
+        tally.drop(blocks.n_cut, f"the dump ends in the middle of an event, {blocks.n_lost_bytes:,} bytes into it")
+    if blocks.n_endless:
+        tally.drop(blocks.n_endless, f"no end within {LONGEST_EVENT >> 20} MiB")
+    return DumpFacts(
+        format=KinetoReader.name,
+        schema=_schema(told, blocks.is_list, tally.is_of_2021),
+        base_ns=_base(told, frame, tally),
+        rank=told.rank,
+        world_size=told.world_size,
+        backend=told.backend,
+        host=told.host,
+        devices=told.devices,
+        process_groups=told.process_groups,
+        trace_id=told.trace_id,
+        n_events=tally.n_events + blocks.n_cut + blocks.n_endless,
+        n_stored=tally.n_stored,
+        n_skipped=tally.skipped.total(),
+        n_dropped=tally.n_dropped,
+        n_salvaged=tally.n_salvaged,
+        n_rounded=tally.n_rounded,
+        n_bad_times=tally.n_bad_times,
+        skipped=tuple(sorted((+tally.skipped).items())),
+        samples=tuple(tally.samples),
+        is_truncated=is_truncated,
+        n_lost_bytes=blocks.n_lost_bytes + frame.n_lost_bytes,
+        notes=(*_notes(blocks, stream, tally, is_truncated), *frame.notes),
+    )
+
+
+def _schema(told: Origin, is_list: bool, is_of_2021: bool) -> str:
+    if is_of_2021:
+        return "kineto 2021"
+    version = "events alone" if is_list else f"kineto {told.schema}" if told.schema is not None else "kineto"
+    return f"{version}, {'absolute time' if told.base_ns is None else 'base time'}"
+
+
+def _base(told: Origin, frame: Frame, tally: Tally) -> int:
+    """Return what is to be added to every start; 0 where that would leave int64, which is then noted."""
+    base = told.base_ns or 0
+    if tally.last_ns is not None and base + tally.last_ns > INT64_MAX:
+        frame.notes.append(f"baseTimeNanoseconds {base} would carry the times beyond int64 and is not used.")
+        return 0
+    return base
+
+
+def _notes(blocks: EventBlocks, stream: ByteStream, tally: Tally, is_truncated: bool) -> Iterator[str]:
+    if is_truncated:
+        why = f": {stream.problem}" if stream.is_cut else ""
+        yield f"The dump ends early{why}; what stood behind its events is lost."
+    elif stream.problem:
+        yield f"Of the file, {stream.problem}."
+    if blocks.n_unkept:
+        yield f"{blocks.n_unkept:,} bytes around the events are more than a dump has to say, and are left unread."
+    for what, n in sorted((+tally.oddities).items()):
+        yield f"{n:,} {what}."

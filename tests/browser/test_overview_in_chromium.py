@@ -1,0 +1,200 @@
+"""The page opened: its charts are drawn, they follow each other, and nothing is asked of the network."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import chromium
+from browser.chromium import Browser
+from report import scenes
+
+from longpole.report.overview import build
+from longpole.report.page import render
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(bool(chromium.missing()), reason=chromium.missing() or "a browser is here"),
+]
+
+_MARKS = """
+return [...document.querySelectorAll('.chart')].map((box) => {
+  const canvas = box.querySelector('canvas');
+  if (canvas) {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const colours = new Set();
+    for (let i = 0; i < data.length; i += 4) colours.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+    return colours.size;
+  }
+  return box.querySelectorAll('svg .mark-rect path').length;
+});
+"""
+
+_INPUTS = "return [...document.querySelectorAll('#step-range input')].map((input) => input.value)"
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium.browser(tmp_path_factory.mktemp("profile")) as opened:
+        opened.js("return 1")
+        opened.requests()
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "small.html"
+    path.write_text(render(build(scenes.many(4, 12), "many"), tool_version="1.2.3"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "large.html"
+    path.write_text(render(build(scenes.many(64, 900), "many"), tool_version="1.2.3"))
+    return path
+
+
+def until(window: Browser, script: str, wanted: object) -> object:
+    """Return what a script answers once it answers `wanted`, or its last answer after 5 s."""
+    deadline = time.monotonic() + 5
+    while (found := window.js(script)) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_chart_is_drawn_without_an_error_or_a_request(
+    window: Browser, small: Path, width: int, is_dark: bool
+) -> None:
+    window.log()
+    window.requests()
+    window.open(small, width=width, is_dark=is_dark)
+    # 12 columns of 4 parts and the brush's two; of 6 causes; 4 ranks by 12 columns, twice
+    assert window.js(_MARKS) == [50, 72, 48, 48]
+    assert window.log() == []
+    assert window.requests() == [small.resolve().as_uri()]
+    assert window.js("return document.documentElement.scrollWidth") == width
+    assert window.js("return document.documentElement.dataset.errors ?? 0") == 0
+
+
+def test_charts_take_the_colours_of_the_scheme(window: Browser, small: Path) -> None:
+    fills = "return document.querySelector('#step-chart .mark-rect path[fill]').getAttribute('fill')"
+    window.open(small, is_dark=False)
+    assert window.js(fills) == "#2f6db3"
+    window.open(small, is_dark=True)
+    assert window.js(fills) == "#5b9be0"
+
+
+def test_a_heat_map_of_many_cells_is_painted_on_a_canvas(window: Browser, large: Path) -> None:
+    window.open(large)
+    assert window.js("return [...document.querySelectorAll('.chart canvas')].length") == 2
+    steps, causes, comm, idle = window.js(_MARKS)
+    assert (steps, causes) == (300 * 4 + 2, 300 * 6)
+    assert min(comm, idle) > 50
+    assert window.log() == []
+
+
+def test_a_step_range_typed_in_is_shown_by_every_chart(window: Browser, small: Path) -> None:
+    window.open(small)
+    assert window.js(_INPUTS) == ["100", "111"]
+    window.js(
+        "const [from, to] = document.querySelectorAll('#step-range input'); from.value = 103; to.value = 105;"
+        "to.dispatchEvent(new Event('change', { bubbles: true }))"
+    )
+    assert until(window, _MARKS, [14, 18, 12, 12]) == [14, 18, 12, 12]
+    window.js("document.querySelector('#step-range button').click()")
+    assert until(window, _MARKS, [50, 72, 48, 48]) == [50, 72, 48, 48]
+    assert window.js(_INPUTS) == ["100", "111"]
+
+
+def test_steps_dragged_over_are_shown_by_every_chart(window: Browser, small: Path) -> None:
+    window.open(small, height=1600)
+    x, y, width, height = window.js(
+        "const box = document.querySelector('#step-chart .background').getBoundingClientRect();"
+        "return [box.x, box.y, box.width, box.height]"
+    )
+    column = width / 12
+    track = [("mousePressed", 3.5, 1), ("mouseMoved", 4.5, 1), ("mouseMoved", 6.5, 1), ("mouseReleased", 6.5, 0)]
+    for kind, place, buttons in track:
+        at = {"x": x + place * column, "y": y + height / 2}
+        window.cdp("Input.dispatchMouseEvent", type=kind, button="left", buttons=buttons, clickCount=1, **at)
+    assert until(window, _INPUTS, ["103", "106"]) == ["103", "106"]
+    assert until(window, _MARKS, [18, 24, 16, 16]) == [18, 24, 16, 16]
+
+
+def test_a_click_that_drags_nothing_leaves_the_range_alone(window: Browser, small: Path) -> None:
+    window.open(small, height=1600)
+    x, y = window.js(
+        "const box = document.querySelector('#step-chart .background').getBoundingClientRect();"
+        "return [box.x + box.width / 2, box.y + box.height / 2]"
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        window.cdp("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, x=x, y=y)
+    assert window.js(_INPUTS) == ["100", "111"]
+
+
+def test_a_table_is_sorted_by_the_column_that_is_pressed(window: Browser, small: Path) -> None:
+    window.open(small)
+    calls = "return [...document.querySelectorAll('#kernels tbody tr')].slice(0, 2).map((row) => row.cells[3].textContent)"
+    press = "document.querySelectorAll('#kernels thead button')[3].click()"
+    state = "return document.querySelectorAll('#kernels thead th')[3].ariaSort"
+    window.js(press)
+    assert (window.js(state), window.js(calls)) == ("descending", ["48,640", "2,016"])
+    window.js(press)
+    assert (window.js(state), window.js(calls)) == ("ascending", ["192", "240"])
+
+
+def test_pointing_at_a_bar_shows_milliseconds_and_whole_nanoseconds(window: Browser, small: Path) -> None:
+    window.open(small, height=1600)
+    x, y = window.js(
+        "const box = document.querySelector('#step-chart .mark-rect path').getBoundingClientRect();"
+        "return [box.x + box.width / 2, box.y + box.height / 2]"
+    )
+    for shift in (0, 1):
+        window.cdp("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
+    shown = "return document.querySelector('#vg-tooltip-element.visible')?.innerText.replace(/\\s+/g, ' ') ?? ''"
+    deadline = time.monotonic() + 5
+    while not (said := window.js(shown)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert re.fullmatch(
+        r"step 100 part of the window compute mean \(ms\) 3\d\d\.\d{3} mean \(ns\) 3\d\d,\d{3},\d{3} windows 4", said
+    )
+
+
+def test_a_chart_whose_rows_are_not_there_says_so_instead_of_drawing_nothing(
+    window: Browser, small: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.html"
+    broken.write_text(small.read_text().replace('"comm_cells":{', '"renamed":{'))
+    window.open(broken)
+    assert window.js("return document.querySelector('#comm-map .na').textContent") == (
+        'n/a: the page has no rows named "comm_cells"'
+    )
+    assert window.js("return document.documentElement.dataset.errors") == "1"
+    assert window.js("return document.querySelectorAll('#idle-map svg').length") == 1
+
+
+def test_hostile_names_run_nothing(window: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(render(build(scenes.hostile(), scenes.HOSTILE), tool_version="1.2.3"))
+    window.log()
+    window.requests()
+    window.open(path)
+    assert window.log() == []
+    assert window.requests() == [path.resolve().as_uri()]
+    assert window.js("return document.querySelector('h1').textContent").startswith("</script><script>alert(1)")
+
+
+def test_a_page_without_charts_loads_without_an_error(window: Browser, tmp_path: Path) -> None:
+    for name in ("without_steps", "nothing"):
+        path = tmp_path / f"{name}.html"
+        path.write_text(render(build(getattr(scenes, name)(), "tiny"), tool_version="1.2.3"))
+        window.log()
+        window.open(path)
+        assert window.log() == []
+        assert window.js("return document.querySelectorAll('.chart').length") == 0

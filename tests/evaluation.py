@@ -1,0 +1,124 @@
+"""Evaluate shipped relations on hand-made rows: what the tests of sql/ share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from longpole import catalog
+from longpole.analyze import DUMP_TABLE
+from longpole.catalog import Scope
+from longpole.events import RAW_SCHEMA
+
+Row = dict[str, Any]
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """Return a connection with the shipped data and thresholds, and with the order of rows kept."""
+    con = duckdb.connect()
+    con.execute("SET threads = 1; SET asof_loop_join_threshold = 0; SET preserve_insertion_order = true")
+    for name in ("blocking_calls", "input_ranges", "comm_patterns"):
+        catalog.load_data(con, name)
+    return con
+
+
+def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
+    """Make a table of every relation of the scope that is not given."""
+    known = {*given, "blocking_calls", "input_ranges", "comm_patterns"}
+    for relation in catalog.needed(scope, known):
+        con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
+
+
+def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:
+    """Return the events that raw rows of one dump become, in order of start."""
+    raw = pa.Table.from_pylist([{n: r.get(n) for n in RAW_SCHEMA.names} for r in rows], schema=_plain(RAW_SCHEMA))
+    con = connection()
+    con.register("raw_rows", raw.append_column("row_id", pa.array(range(len(rows)), pa.int64())))
+    con.execute("CREATE TABLE raw AS FROM raw_rows")
+    con.execute("CREATE TABLE context AS SELECT $1::BIGINT AS base_ns, $2::VARCHAR AS step_pattern", [base_ns, step_pattern])
+    evaluate(con, "dump", ["raw", "context"])
+    return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
+
+
+def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
+    """Return a connection with every rank-level relation of one rank's dumps."""
+    con = connection()
+    for n, table in enumerate(dumps):
+        con.register(f"dump{n}", table)
+    con.execute(
+        "CREATE TABLE events AS "
+        + " UNION ALL ".join(f"SELECT {n}::BIGINT AS dump_no, * FROM dump{n}" for n in range(len(dumps)))
+    )
+    con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
+    con.execute(
+        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped"
+        " FROM range($1) AS t (n)",
+        [len(dumps)],
+    )
+    evaluate(con, "rank", ["events", "context", "dump_facts"])
+    return con
+
+
+def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
+    """Return all rows of a query."""
+    return con.execute(sql).fetchall()
+
+
+def dump_rows(*entries: Row) -> pa.Table:
+    """Return a `dumps` table of entries; what an entry leaves out is that of a whole, readable dump."""
+    whole: Row = {
+        "format": "kineto", "schema": "1", "world_size": len(entries), "n_bytes": 1, "n_events": 1, "n_stored": 1,
+        "n_skipped": 0, "n_dropped": 0, "n_salvaged": 0, "n_rounded": 0, "n_bad_times": 0, "is_truncated": False,
+        "n_lost_bytes": 0, "notes": [], "verdict": "ok", "n_devices": 0, "first_ns": 0, "last_ns": 1,
+    }  # fmt: skip
+    filled = []
+    for n, entry in enumerate(entries):
+        row = {"dump": f"d{n}", "path": f"p/{n}.json", "file_name": f"{n}.json", "rank": n, **whole, **entry}
+        filled.append({name: row.get(name) for name in DUMP_TABLE.names})
+    return pa.Table.from_pylist(filled, schema=DUMP_TABLE)
+
+
+def kernel(start: int, end: int, *, stream: int = 7, launch: int | None = None, name: str = "gemm", **more: Any) -> Row:
+    """Return a kernel; its correlation is its launch's start, so `launch_call` of the same start launches it."""
+    return {
+        "category": "kernel", "name": name, "start_ns": start, "duration_ns": end - start, "device": 0,
+        "stream": stream, "correlation_id": launch, **more,
+    }  # fmt: skip
+
+
+def copy(start: int, end: int, *, stream: int = 8, launch: int | None = None) -> Row:
+    """Return a copy on the device."""
+    return {**kernel(start, end, stream=stream, launch=launch, name="Memcpy DtoH"), "category": "memcpy"}
+
+
+def launch_call(start: int, end: int, *, thread: int = 1, name: str = "cudaLaunchKernel") -> Row:
+    """Return a runtime call; its correlation is its own start."""
+    return {
+        "category": "runtime", "name": name, "start_ns": start, "duration_ns": end - start, "thread": thread,
+        "process": 1, "correlation_id": start,
+    }  # fmt: skip
+
+
+def annotation(name: str, start: int, end: int, *, thread: int = 1) -> Row:
+    """Return a user's range on a host thread."""
+    return {
+        "category": "annotation", "name": name, "start_ns": start, "duration_ns": end - start, "thread": thread,
+        "process": 1,
+    }  # fmt: skip
+
+
+def operator(name: str, start: int, end: int, *, thread: int = 1, **more: Any) -> Row:
+    """Return an operator on a host thread."""
+    return {**annotation(name, start, end, thread=thread), "category": "cpu_op", **more}
+
+
+def step(number: int, start: int, end: int) -> Row:
+    """Return the marker of a step."""
+    return annotation(f"ProfilerStep#{number}", start, end)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in schema])

@@ -1,0 +1,317 @@
+"""The page as a document: what it says, that it stands alone, and that nothing in a dump can act in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup, Tag
+from report import scenes
+
+from longpole.report import page
+from longpole.report.overview import Overview, build
+
+
+def read(html: str) -> BeautifulSoup:
+    """Return the page as a tree."""
+    return BeautifulSoup(html, "html.parser")
+
+
+def block(soup: BeautifulSoup) -> dict[str, Any]:
+    """Return the page's one block of chart data."""
+    found = soup.find_all("script", type="application/json")
+    assert len(found) == 1
+    data: dict[str, Any] = json.loads(found[0].string or "")
+    return data
+
+
+def text(node: Tag | None) -> str:
+    """Return a node's text with its white space folded."""
+    assert node is not None
+    return " ".join(node.get_text(" ").split())
+
+
+def cells(soup: BeautifulSoup, section: str, place: int = 0) -> list[list[str]]:
+    """Return the body of a section's table as text."""
+    table = soup.select(f"#{section} table")[place]
+    return [[text(cell) for cell in row.find_all(["th", "td"])] for row in table.select("tbody tr")]
+
+
+def render(data: Overview) -> str:
+    """Return the page of a fixed version."""
+    return page.render(data, tool_version="1.2.3")
+
+
+@pytest.fixture(scope="module")
+def tiny() -> BeautifulSoup:
+    return read(render(build(scenes.tiny(), "tiny")))
+
+
+@pytest.fixture(scope="module", params=["tiny", "hostile", "without_steps", "one_rank_of_sixteen", "nothing"])
+def any_page(request: pytest.FixtureRequest) -> str:
+    run = scenes.HOSTILE if request.param == "hostile" else "tiny"
+    return render(build(getattr(scenes, request.param)(), run))
+
+
+def test_the_head_names_run_ranks_steps_and_version(tiny: BeautifulSoup) -> None:
+    assert text(tiny.title) == "longpole overview: tiny"
+    assert text(tiny.h1) == "tiny"
+    assert text(tiny.select_one(".meta")) == "2 of 2 ranks recorded · steps 10–12 · H100 · longpole 1.2.3"
+    assert text(tiny.select_one(".summary")).startswith("The median step takes 110.0 ms")
+    assert [text(entry) for entry in tiny.select(".care-box li")][:2] == [
+        "one dump is truncated",
+        "2 of 6 windows have a verdict other than ok",
+    ]
+
+
+def test_key_figures_are_named_and_have_units(tiny: BeautifulSoup) -> None:
+    names = [text(dt) for dt in tiny.select(".figures dt")]
+    values = [text(dd) for dd in tiny.select(".figures dd")]
+    assert dict(zip(names, values, strict=True)) == {
+        "Median step": "110.0 ms",
+        "Shortest–longest step": "101.0 ms – 200.0 ms",
+        "Slowest: step 12": "200.0 ms",
+        "Communication hidden by compute": "23.1 %",
+        "Windows measured": "6",
+    }
+
+
+def test_sections_come_in_order_each_with_its_views_its_query_and_its_words(tiny: BeautifulSoup) -> None:
+    sections = tiny.select("main > section")
+    assert [section["id"] for section in sections] == [
+        "steps",
+        "exposed-comm",
+        "idle",
+        "kernels",
+        "ranks",
+        "coverage",
+    ]
+    assert [text(a) for a in tiny.select("nav a")] == [text(section.h2) for section in sections]
+    for section in sections:
+        assert len(section.select(".glossary")) == 1
+        assert section.select(".source > code")
+        assert text(section.select_one(".command")).startswith("longpole query 'SELECT ")
+        assert text(section.select_one(".command")).endswith(" --run tiny")
+
+
+@pytest.mark.parametrize("section", page.SECTIONS, ids=lambda section: section.id)
+def test_the_query_of_a_section_runs_and_reads_only_the_views_it_names(section: page.Section) -> None:
+    con = scenes.tiny()
+    assert con.sql(section.query).fetchall()
+    for view in section.views:
+        con.execute(f"SELECT * FROM {view}")  # noqa: S608 - a name out of this package
+    assert set(re.findall(r"FROM (\w+)", section.query)) <= set(section.views)
+
+
+def test_the_kernel_table_has_every_number_with_its_unit(tiny: BeautifulSoup) -> None:
+    assert [text(th) for th in tiny.select("#kernels thead th")] == [
+        "Kernel",
+        "Kind",
+        "Comm because",
+        "Calls",
+        "Total ms",
+        "Exposed ms",
+        "Share of windows",
+        "Total ms per window",
+        "Exposed ms per window",
+    ]
+    assert cells(tiny, "kernels") == [
+        ["gemm", "compute", "", "24", "360.000", "360.000", "43.9 %", "60.000", "60.000"],
+        ["AllReduce", "comm", "name", "12", "180.000", "120.000", "14.6 %", "30.000", "20.000"],
+        ["Memcpy HtoD", "copy", "", "6", "30.000", "30.000", "3.7 %", "5.000", "5.000"],
+    ]
+    assert [td["data-sort"] for td in tiny.select("#kernels tbody tr:first-child td.number")][:3] == [
+        "24",
+        "360000000",
+        "360000000",
+    ]
+
+
+def test_the_other_kernels_are_one_last_row() -> None:
+    found = cells(read(render(build(scenes.many(1, 2), "many"))), "kernels")
+    assert len(found) == 41
+    assert found[-1][0] == "20 other kernels"
+
+
+def test_a_long_kernel_name_is_cut_in_the_middle_and_whole_in_its_title() -> None:
+    name = "gemm_" + "a" * 60 + "_tail"
+    cell = read(render(build(scenes.tiny(kernel=name), "tiny"))).select_one("#kernels th.name")
+    assert cell is not None
+    assert cell["title"] == name
+    assert text(cell) == "gemm_" + "a" * 24 + "…" + "a" * 25 + "_tail"
+
+
+def test_the_ranks_table_shows_shares_causes_and_verdicts(tiny: BeautifulSoup) -> None:
+    assert cells(tiny, "ranks")[1] == [
+        *("1", "launches missing (2 of its windows)", "node1", "110.000", ""),
+        *("53.7 %", "31.7 %", "3.7 %", "11.0 %", ""),
+        *("3.7 %", "0.0 %", "5.9 %", "0.7 %", "0.7 %", "0.0 %"),
+        *("3", "3"),
+    ]
+    bar = tiny.select("#ranks tbody .bar")[1]
+    assert bar["aria-label"] == "rank 1: 53.7 % compute, 31.7 % exposed comm, 3.7 % exposed copies, 11.0 % idle"
+    assert [span["style"] for span in bar.select("span")] == [
+        "--c: var(--compute); --w: 53.659%",
+        "--c: var(--comm); --w: 31.707%",
+        "--c: var(--copy); --w: 3.659%",
+        "--c: var(--idle); --w: 10.976%",
+    ]
+
+
+def test_coverage_shows_checks_dumps_and_verdicts(tiny: BeautifulSoup) -> None:
+    assert cells(tiny, "coverage", 0) == [
+        ["events", "1,000", "990", "10 events are malformed"],
+        ["ranks", "2", "2", "ok"],
+    ]
+    assert cells(tiny, "coverage", 1) == [
+        ["rank1.json.gz", "1", "500", "2", "10", "1", "truncated"],
+        ["rank0.json.gz", "0", "500", "2", "0", "0", "ok"],
+    ]
+    assert cells(tiny, "coverage", 2) == [["launches missing", "rank_steps", "2", "1", "11–12"]]
+
+
+def test_a_run_without_steps_says_why_it_has_no_charts() -> None:
+    soup = read(render(build(scenes.without_steps(), "tiny")))
+    why = "n/a: no step was found; Ranks has each capture as a whole."
+    assert [text(note) for note in soup.select("main .na")][1:] == [why, why, why]
+    assert soup.select(".chart") == []
+    assert block(soup)["charts"] == []
+    assert len(cells(soup, "ranks")) == 2
+
+
+def test_a_run_that_recorded_nothing_says_why_in_every_section() -> None:
+    soup = read(render(build(scenes.nothing(), "tiny")))
+    for section in ("steps", "exposed-comm", "idle", "kernels", "ranks", "coverage"):
+        assert all(text(note).startswith("n/a: ") for note in soup.select(f"#{section} .na"))
+        assert soup.select(f"#{section} .na")
+    assert "device n/a: no dump says" in text(soup.select_one(".meta"))
+
+
+def test_one_recorded_rank_of_sixteen_is_said_at_the_head_and_at_the_chart() -> None:
+    soup = read(render(build(scenes.one_rank_of_sixteen(), "tiny")))
+    assert text(soup.select_one(".meta")).startswith("1 of 16 ranks recorded (1) · ")
+    assert text(soup.select_one("#steps .caveat")) == (
+        "3 of 3 step times are the mean window of the ranks: their clocks are not aligned."
+    )
+
+
+def test_more_ranks_than_rows_and_more_steps_than_columns_are_said() -> None:
+    soup = read(render(build(scenes.many(70, 302), "many")))
+    assert "64 of 70 ranks: those with the largest share over all steps." in text(soup.select_one("#idle figcaption"))
+    assert text(soup.select_one("#idle .caveat")).startswith("Each column is 2 steps; colour = mean.")
+    drawings = {drawing["id"]: drawing for drawing in block(soup)["charts"]}
+    assert drawings["step-chart"]["renderer"] == "svg"
+    assert drawings["idle-map"]["renderer"] == "canvas"
+    assert len(block(soup)["datasets"]["idle_cells"]["rank"]) == 64 * 151
+
+
+def test_every_chart_has_a_place_a_finding_and_rows(tiny: BeautifulSoup) -> None:
+    data = block(tiny)
+    assert [drawing["id"] for drawing in data["charts"]] == ["step-chart", "cause-chart", "comm-map", "idle-map"]
+    for drawing in data["charts"]:
+        place = tiny.find(id=drawing["id"])
+        assert isinstance(place, Tag)
+        assert place["role"] == "img"
+        assert str(place["aria-label"]).endswith(".")
+        assert any(data["datasets"][drawing["spec"]["data"]["name"]].values())
+
+
+def test_a_chart_that_names_absent_or_empty_rows_is_refused() -> None:
+    drawing = {"id": "x", "spec": {"data": {"name": "rows"}, "layer": [{"from": {"data": {"name": "more"}}}]}}
+    page.check_names([drawing], {"rows": {"a": [1]}, "more": {"a": [1]}})
+    for datasets in ({"rows": {"a": [1]}}, {"rows": {"a": [1]}, "more": {"a": []}}):
+        with pytest.raises(ValueError, match=r"chart x names rows that the page has not got: \['more'\]"):
+            page.check_names([drawing], datasets)
+    with pytest.raises(ValueError, match="chart y"):
+        page.check_names([{"id": "y", "spec": {"mark": "bar"}}], {})
+
+
+def test_both_schemes_have_the_same_colours_as_the_style_sheet(tiny: BeautifulSoup) -> None:
+    style = text(tiny.style)
+    for scheme, config in block(tiny)["config"].items():
+        kinds = zip(("compute", "comm", "copy", "idle"), config["range"]["category"], strict=True)
+        causes = zip(
+            ("input", "sync", "host", "launch", "turnaround", "other"), config["range"]["ordinal"], strict=True
+        )
+        for name, colour in (*kinds, *causes):
+            assert f"--{name}: {colour};" in style, scheme
+        assert "@" not in json.dumps(config)
+
+
+def test_the_page_loads_nothing_and_links_nowhere(any_page: str) -> None:
+    soup = read(any_page)
+    for node in soup.find_all(True):
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            value = node.get(name)
+            assert value is None or value == "data:," or str(value).startswith("#"), f"<{node.name} {name}={value}>"
+    meta = soup.find("meta", attrs={"http-equiv": "Content-Security-Policy"})
+    assert isinstance(meta, Tag)
+    assert meta["content"] == (
+        "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+    )
+    assert "url(" not in text(soup.style)
+    assert "@import" not in text(soup.style)
+
+
+def test_hostile_text_stays_text(any_page: str) -> None:
+    soup = read(any_page)
+    assert len(soup.find_all("script")) == 3
+    assert soup.find_all("img") == []
+    assert not any(name.startswith("on") for node in soup.find_all(True) for name in node.attrs)
+
+
+def test_a_hostile_name_is_shown_as_it_is_written() -> None:
+    soup = read(render(build(scenes.hostile(), scenes.HOSTILE)))
+    shown = scenes.HOSTILE.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
+    assert text(soup.h1) == shown
+    assert cells(soup, "coverage", 0)[0][0] == shown
+    kernel = soup.select_one("#kernels th.name")
+    assert kernel is not None
+    assert kernel["title"] == shown
+
+
+def test_data_in_a_script_element_cannot_end_it() -> None:
+    assert page.json_block({"a": "</script><!--&"}) == '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026"}'
+    assert json.loads(page.json_block({"a": "</script>"})) == {"a": "</script>"}
+
+
+def test_chart_data_holds_numbers_alone() -> None:
+    def leaves(node: Any) -> Iterator[Any]:
+        if isinstance(node, dict):
+            for child in node.values():
+                yield from leaves(child)
+        elif isinstance(node, list):
+            for child in node:
+                yield from leaves(child)
+        else:
+            yield node
+
+    data = block(read(render(build(scenes.hostile(), scenes.HOSTILE))))
+    assert {type(leaf) for leaf in leaves(data["datasets"])} <= {int, float, type(None)}
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    first, second = (render(build(scenes.tiny(), "tiny")) for _ in range(2))
+    assert first == second
+
+
+def test_a_page_of_64_ranks_and_5000_steps_stays_small() -> None:
+    assert len(render(build(scenes.many(64, 5000), "many")).encode()) < 5_000_000
+
+
+def test_headings_tables_and_regions_are_named(any_page: str) -> None:
+    soup = read(any_page)
+    assert len(soup.find_all("h1")) == 1
+    assert len(soup.find_all("main")) == 1
+    assert soup.select_one("a.skip[href='#main']")
+    assert all(table.find("caption") for table in soup.find_all("table"))
+    assert all(th.get("scope") in ("col", "row") for th in soup.find_all("th"))
+    ids = [node["id"] for node in soup.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+    for node in soup.find_all(attrs={"aria-labelledby": True}):
+        assert node["aria-labelledby"] in ids
+    for control in soup.find_all(["input", "nav"]):
+        assert control.get("aria-label")
