@@ -38,7 +38,9 @@ def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^Profil
     con = connection()
     con.register("raw_rows", raw.append_column("row_id", pa.array(range(len(rows)), pa.int64())))
     con.execute("CREATE TABLE raw AS FROM raw_rows")
-    con.execute("CREATE TABLE context AS SELECT $1::BIGINT AS base_ns, $2::VARCHAR AS step_pattern", [base_ns, step_pattern])
+    con.execute(
+        "CREATE TABLE context AS SELECT $1::BIGINT AS base_ns, $2::VARCHAR AS step_pattern", [base_ns, step_pattern]
+    )
     evaluate(con, "dump", ["raw", "context"])
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 

@@ -199,8 +199,9 @@ def _folder(name: str) -> list[Traversable]:
 def _reads(con: duckdb.DuckDBPyConnection, sql: str, file: str) -> frozenset[str]:
     """Return the tables the SELECT names, its own CTEs left out."""
     row = con.execute("SELECT json_serialize_sql($1)", [sql]).fetchone()
-    tree = json.loads(row[0]) if row else {"error": True}
-    if tree.get("error"):
+    assert row is not None
+    tree: dict[str, Any] = json.loads(row[0])
+    if tree["error"]:
         raise ValueError(f"{file} does not parse: {tree.get('error_message', sql[:80])}")
     if len(tree["statements"]) != 1 or sql.endswith(";"):
         raise ValueError(f"{file} must hold one SELECT and no semicolon")

@@ -62,8 +62,10 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
     with (
         dask.config.set({"distributed.worker.memory.spill": False, "distributed.worker.memory.target": False}),
         LocalCluster(
+            # One task gains nothing from a process of its own, and would wait seconds for it to start.
+            processes=n_tasks > 1,
             n_workers=max(1, min(n_tasks, os.cpu_count() or 1)),
-            threads_per_worker=1,
+            threads_per_worker=1 if n_tasks > 1 else os.cpu_count() or 1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0" if has_dashboard else None,
             silence_logs=logging.ERROR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import duckdb
 import fsspec
@@ -94,27 +94,35 @@ def ingest_run(
         LongpoleError: No dump can be read, ranks cannot be told, or two dumps of a rank overlap.
     """
     before = _manifest_or_none(store, run)
-    known = tuple(
-        (d.dump, f.inputs)
+    config_key = key_of(config.ingest_key(), rank_pattern)
+    known = _known(before)
+    unchanged = {
+        (d.path, d.n_bytes, d.modified): d.dump
         for d in (before.dumps if before else ())
-        for f in (before.files if before else ())
-        if f.table == "events" and d.dump in f.path
-    )
-    tasks = [
-        ReadTask(
-            store.url,
-            run,
-            candidate,
-            known,
-            config.steps.marker,
-            tuple(config.comm.kernels),
-            config.ingest_key(),
-            threads,
-            memory,
-        )
-        for candidate in candidates
-    ]
-    results = run_tasks(read_dump, tasks)
+        if d.modified and (d.dump, _inputs_of(d.dump, config_key)) in known
+    }
+    results: list[ReadResult] = []
+    tasks: list[ReadTask] = []
+    for candidate in candidates:
+        content = unchanged.get((candidate.name, candidate.n_bytes, candidate.modified))
+        if content is not None:
+            results.append(ReadResult(candidate, content, is_known=True))
+        else:
+            tasks.append(
+                ReadTask(
+                    store.url,
+                    run,
+                    candidate,
+                    known,
+                    config.steps.marker,
+                    tuple(config.comm.kernels),
+                    config_key,
+                    threads,
+                    memory,
+                )
+            )
+    if tasks:
+        results += run_tasks(read_dump, tasks)
     if before is not None and all(r.is_known for r in results) and before.config == config_text:
         return before
     manifest = _merge(store, run, before, results, config_text, rank_pattern)
@@ -132,7 +140,7 @@ def read_dump(task: ReadTask) -> ReadResult:
     with store.scratch() as folder:
         try:
             content = _content_of(task.dump)
-            inputs = key_of(content, task.config_key, SCHEMA_VERSION, catalog.fingerprint("dump"), __version__)
+            inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
@@ -145,6 +153,18 @@ def read_dump(task: ReadTask) -> ReadResult:
             return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
         devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
         return ReadResult(task.dump, content, facts, devices)
+
+
+def _known(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
+    """Return (content, inputs) of every dump of the manifest that is events already."""
+    if manifest is None:
+        return ()
+    return tuple((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in manifest.of("events"))
+
+
+def _inputs_of(content: str, config_key: str) -> str:
+    """Return the hash of all that a dump's events follow from."""
+    return key_of(content, config_key, SCHEMA_VERSION, catalog.fingerprint("dump"), __version__)
 
 
 def _content_of(dump: Candidate) -> str:
@@ -272,7 +292,7 @@ def _merge(
     files = [
         f
         for f in (before.files if before else ())
-        if f.table != "events" or Path(f.path).name.split(".")[0] in kept_contents
+        if f.table != "events" or PurePosixPath(f.path).name.removesuffix(".parquet") in kept_contents
     ]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
@@ -284,6 +304,7 @@ def _merge(
                     dump=result.content or key_of(result.dump.url),
                     path=result.dump.name,
                     n_bytes=result.dump.n_bytes,
+                    modified=result.dump.modified,
                     verdict="unreadable",
                     error=result.error,
                 )
@@ -364,6 +385,7 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         dump=result.content,
         path=result.dump.name,
         n_bytes=result.dump.n_bytes,
+        modified=result.dump.modified,
         format=facts.format,
         schema=facts.schema,
         rank=rank,

@@ -11,9 +11,7 @@ import hashlib
 import os
 import re
 import shutil
-import socket
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -26,6 +24,7 @@ from fsspec.implementations.local import LocalFileSystem
 from longpole import __version__
 from longpole.errors import LongpoleError, StoreError
 from longpole.events import SCHEMA_VERSION
+from longpole.lock import hold
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")
 
@@ -50,6 +49,7 @@ class DumpEntry(msgspec.Struct, frozen=True):
     dump: str  # hash of its content
     path: str
     n_bytes: int
+    modified: str = ""  # when, in the file system's own words: equal with path and size means unchanged
     format: str = ""
     schema: str = ""
     rank: int | None = None
@@ -130,13 +130,14 @@ class Store:
     """A store at a URL; cheap to make, plain data inside, safe to send to another process."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
         try:
             fs, root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise StoreError(f"{url} cannot be opened: {error}", "Give a folder or a URL that fsspec knows.") from error
         self.fs = fs
-        self.root = root.rstrip("/")
+        self.root = root.rstrip("/") or fs.root_marker
+        # Absolute: a task on a worker has another working folder.
+        self.url = self.root if self.is_local else url
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
         return (Store, (self.url,))
@@ -153,13 +154,17 @@ class Store:
     def runs(self) -> list[str]:
         """Return the runs that have a manifest, sorted."""
         folder = self.path("runs")
-        if not self.fs.isdir(folder):
-            return []
-        names = (PurePosixPath(entry).name for entry in self.fs.ls(folder, detail=False))
+        self.fs.invalidate_cache()  # another process may have published
+        try:
+            if not self.fs.isdir(folder):
+                return []
+            names = [PurePosixPath(entry).name for entry in self.fs.ls(folder, detail=False)]
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
         return sorted(n for n in names if _RUN_NAME.fullmatch(n) and self.fs.isfile(self.path("runs", n, "run.json")))
 
     def manifest(self, run: str) -> Manifest:
-        """Return a run's manifest.
+        """Return a run's manifest; a folder that a person renamed is a run of that name.
 
         Raises:
             StoreError: No such run, a damaged manifest, or one that another version of longpole wrote.
@@ -177,54 +182,64 @@ class Store:
             raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
         try:
             version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
+            if version == SCHEMA_VERSION:
+                return msgspec.structs.replace(msgspec.json.decode(raw, type=Manifest), run=run)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StoreError(
                 f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again."
             ) from error
-        if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}",
-                "Ingest its dumps again with this version, or use the version that wrote it.",
-            )
-        try:
-            return msgspec.json.decode(raw, type=Manifest)
-        except msgspec.MsgspecError as error:
-            raise StoreError(
-                f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again."
-            ) from error
+        raise StoreError(
+            f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}",
+            "Ingest its dumps again with this version, or use the version that wrote it.",
+        )
 
     def publish(self, manifest: Manifest) -> None:
-        """Make `manifest` what readers see of its run, in one step."""
+        """Make `manifest` what readers see of its run, in one step.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
         ordered = msgspec.structs.replace(
             manifest,
             dumps=tuple(sorted(manifest.dumps, key=lambda d: (d.rank is None, d.rank or 0, d.first_ns or 0, d.path))),
             files=tuple(sorted(manifest.files, key=lambda f: (f.table, f.path))),
         )
         raw = msgspec.json.format(msgspec.json.encode(ordered), indent=1)
-        if ordered.config:
-            self._replace(self.path("runs", ordered.run, "config.toml"), ordered.config.encode())
-        self._replace(self.path("runs", ordered.run, "run.json"), raw)
+        with self._writing():
+            if ordered.config:
+                self._replace(self.path("runs", ordered.run, "config.toml"), ordered.config.encode())
+            self._replace(self.path("runs", ordered.run, "run.json"), raw)
 
     def put(self, local: Path, run: str, path: str) -> None:
-        """Move a finished local file to its place in the run; whole, or not at all."""
+        """Move a finished local file to its place in the run; whole, or not at all.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
         target = self.path("runs", run, path)
-        self.fs.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
-        if not self.is_local:
-            self.fs.put_file(str(local), target)
-            local.unlink()
-            return
-        try:
-            local.replace(target)
-        except OSError:  # another file system: copy beside the target, then rename
-            beside = Path(f"{target}.{uuid.uuid4().hex}.tmp")
-            shutil.copyfile(local, beside)
-            beside.replace(target)
-            local.unlink()
+        with self._writing():
+            self.fs.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
+            if not self.is_local:
+                self.fs.put_file(str(local), target)
+                local.unlink()
+                return
+            try:
+                _settle(local)
+                local.replace(target)
+            except OSError:  # another file system: copy beside the target, then rename
+                with _beside(target) as beside:
+                    shutil.copyfile(local, beside)
+                local.unlink()
 
     def move(self, run: str, source: str, target: str) -> None:
-        """Move a file inside a run."""
-        self.fs.makedirs(str(PurePosixPath(self.path("runs", run, target)).parent), exist_ok=True)
-        self.fs.mv(self.path("runs", run, source), self.path("runs", run, target))
+        """Move a file inside a run.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
+        with self._writing():
+            self.fs.makedirs(str(PurePosixPath(self.path("runs", run, target)).parent), exist_ok=True)
+            self.fs.mv(self.path("runs", run, source), self.path("runs", run, target))
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -233,22 +248,33 @@ class Store:
             yield Path(folder)
 
     def fetch(self, run: str, paths: list[str], folder: Path) -> list[Path]:
-        """Return local paths of published files: where they lie, or copies in `folder`."""
-        if self.is_local:
-            return [Path(self.path("runs", run, p)) for p in paths]
-        local = [folder / p.replace("/", "~") for p in paths]
+        """Return local paths of published files: where they lie, or copies in `folder`.
+
+        Raises:
+            StoreError: One is gone, though the manifest names it.
+        """
+        local = [Path(self.path("runs", run, p)) if self.is_local else folder / p.replace("/", "~") for p in paths]
         for path, target in zip(paths, local, strict=True):
-            self.fs.get_file(self.path("runs", run, path), str(target))
+            try:
+                if not self.is_local:
+                    self.fs.get_file(self.path("runs", run, path), str(target))
+                elif not target.is_file():
+                    raise FileNotFoundError(target)
+            except FileNotFoundError as error:
+                raise gone(self.path("runs", run, path), run) from error
+            except OSError as error:
+                raise StoreError(f"{self.path('runs', run, path)} cannot be read: {error.strerror or error}") from error
         return local
 
     def sweep(self, manifest: Manifest) -> None:
         """Delete what a run's manifest does not name: left-overs of killed or replaced work. Needs the lock."""
-        folder = self.path("runs", manifest.run)
-        named = {self.path("runs", manifest.run, f.path) for f in manifest.files}
-        kept = {self.path("runs", manifest.run, n) for n in ("run.json", "config.toml", "lock")}
-        for path in self.fs.find(folder):
-            if path not in named and path not in kept:
-                self.fs.rm_file(path)
+        self.fs.invalidate_cache()
+        folder = self.fs._strip_protocol(self.path("runs", manifest.run))
+        kept = {f.path for f in manifest.files} | {"run.json", "lock"} | ({"config.toml"} if manifest.config else set())
+        with self._writing():
+            for path in self.fs.find(folder):
+                if str(PurePosixPath(path).relative_to(folder)) not in kept:
+                    self.fs.rm_file(path)
 
     @contextlib.contextmanager
     def lock(self, run: str) -> Iterator[None]:
@@ -258,64 +284,54 @@ class Store:
             StoreError: Another process holds it; says which, since when, and what to do if it is dead.
         """
         path = self.path("runs", check_run_name(run), "lock")
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        self._take_lock(path, run, msgspec.json.encode(owner))
+        with self._writing():
+            self.fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            with self._writing():
+                stack.enter_context(hold(self.fs, path, f"run {run!r}"))
+            yield
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
             yield
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                self.fs.rm_file(path)
-
-    def _take_lock(self, path: str, run: str, owner: bytes) -> None:
-        try:
-            self.fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
-            for _ in range(2):
-                try:
-                    with self.fs.open(path, "xb") as file:
-                        file.write(owner)
-                    return
-                except FileExistsError:
-                    if not self._is_stale(path):
-                        break
-                    self.fs.rm_file(path)
-        except OSError as error:
+        except (OSError, NotImplementedError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise StoreError(
-                f"{self.url} cannot be written: {error.strerror or error}", "Name a store you may write with --store."
+                f"{self.url} cannot be written: {reason}",
+                "Free space on it, or name a store you may write with --store.",
             ) from error
-        held = self._owner(path)
-        raise StoreError(
-            f"run {run!r} is being written by process {held.get('pid', '?')} on {held.get('host', '?')}"
-            f" since {held.get('since', '?')}",
-            f"Wait for it. If that process is dead, delete {path}.",
-        )
-
-    def _owner(self, path: str) -> dict[str, Any]:
-        try:
-            return msgspec.json.decode(self.fs.cat_file(path), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return {}
-
-    def _is_stale(self, path: str) -> bool:
-        """Whether the lock's owner ran on this machine and is gone; another machine's cannot be judged from here."""
-        held = self._owner(path)
-        if held.get("host") != socket.gethostname() or not isinstance(held.get("pid"), int):
-            return False
-        try:
-            os.kill(held["pid"], 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False
-        return False
 
     def _replace(self, path: str, raw: bytes) -> None:
         self.fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
         if not self.is_local:
             self.fs.pipe_file(path, raw)
             return
-        beside = Path(f"{path}.{uuid.uuid4().hex}.tmp")
-        with beside.open("wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        with _beside(path) as beside:
+            beside.write_bytes(raw)
+
+
+@contextlib.contextmanager
+def _beside(target: str) -> Iterator[Path]:
+    """Give a name beside `target` that takes its place when all went well, and is gone when not."""
+    beside = Path(f"{target}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield beside
+        _settle(beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _settle(path: Path) -> None:
+    """Bring a file to the disk before its name is: a machine that loses power must not keep the name of an empty file."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def gone(path: str, run: str) -> StoreError:
+    """Return the error for a published file that is not there."""
+    return StoreError(
+        f"{path} is gone, though the manifest of run {run!r} names it",
+        f"Something deleted it. Make it again: longpole analyze {run}; events come back by ingesting their dumps.",
+    )

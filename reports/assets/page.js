@@ -82,10 +82,11 @@
       const body = table.tBodies[0];
       const up = head.ariaSort === "descending" || (head.ariaSort === null && head.className !== "number");
       const key = (row) => row.cells[head.cellIndex].dataset.sort ?? row.cells[head.cellIndex].textContent;
+      const last = (a, b) => Number(a.className === "rest") - Number(b.className === "rest");
       const order = (a, b) => (head.className === "number" ? Number(key(a)) - Number(key(b)) : key(a).localeCompare(key(b)));
       table.querySelectorAll("th").forEach((other) => { other.ariaSort = null; });
       head.ariaSort = up ? "ascending" : "descending";
-      body.append(...[...body.rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
+      body.append(...[...body.rows].sort((a, b) => last(a, b) || (up ? order(a, b) : order(b, a))));
     })));
 
   dark.addEventListener("change", drawAll);

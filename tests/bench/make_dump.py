@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import gzip
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import Literal, get_args
 
 Style = Literal["newest", "released", "compact"]
 """One key a line; several keys a line; all on one line, as after a rewrite by a JSON library."""
@@ -68,7 +69,7 @@ def make_dump(path: Path, *, megabytes: float, style: Style = "newest") -> tuple
     return n_events, n_bytes
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> BufferedIOBase:
     if path.suffix == ".gz":
         return gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)
     return path.open("wb")

@@ -56,10 +56,11 @@ class Browser:
         return entries
 
     def requests(self) -> list[str]:
-        """Return every address that the page asked for since the last call."""
+        """Return every address that an opened file asked for since the last call, its own included."""
         entries = _call(f"{self.url}/se/log", {"type": "performance"})
         messages = [json.loads(entry["message"])["message"] for entry in entries]
-        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        sent = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return [request["request"]["url"] for request in sent if request["documentURL"].startswith("file:")]
 
     def open(self, path: Path, *, width: int = 1440, height: int = 1000, is_dark: bool = False) -> None:
         """Open a file at a width of the viewport and wait until the page's script says it is done.

@@ -36,7 +36,7 @@ CREATE TABLE kernels (run VARCHAR, rank INTEGER, step BIGINT, name VARCHAR, kind
 CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found BIGINT, verdict VARCHAR);
 """
 
-HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)>"\'&<!-- ${7*7} {{7*7}} \u202e\x1b[31m'
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- ${7*7} {{7*7}} \u202e\x1b[31m"
 
 # rank, step, window, compute, comm, exposed comm, exposed copy, then idle by input, sync, host, launch,
 # turnaround and other, all in ms. No copy is hidden; hidden comm is comm less exposed comm.
@@ -61,7 +61,7 @@ def add(con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[dict[str, Any
     """Add rows to one view; a column that a row leaves out is NULL."""
     frame = pl.DataFrame(list(rows), infer_schema_length=None)
     con.register("new_rows", frame.to_arrow())
-    con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new_rows")  # noqa: S608 - the names stand in this file
+    con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new_rows")
     con.unregister("new_rows")
 
 
@@ -92,7 +92,7 @@ def window(values: tuple[int, ...], *, run: str, start_ms: int = 0, verdict: str
 
 
 def tiny(run: str = "tiny", kernel: str = "gemm") -> duckdb.DuckDBPyConnection:
-    """Return two ranks and three steps: 820 ms of windows, of them 400 compute, 200 exposed comm, 30 copies, 190 idle."""
+    """Return two ranks, three steps: windows of 820 ms, of them 400 compute, 200 exposed comm, 30 copies, 190 idle."""
     con = views()
     add(
         con,
@@ -122,7 +122,9 @@ def tiny(run: str = "tiny", kernel: str = "gemm") -> duckdb.DuckDBPyConnection:
     )
     add(con, "rank_steps", [window(values, run=run) for values in _TINY])
     add(con, "rank_steps", [window(values, run="other") for values in _TINY[:1]])
-    con.execute("UPDATE rank_steps SET verdict = 'launches missing' WHERE run = $run AND rank = 1 AND step > 10", {"run": run})
+    con.execute(
+        "UPDATE rank_steps SET verdict = 'launches missing' WHERE run = $run AND rank = 1 AND step > 10", {"run": run}
+    )
     step_times = {10: 101, 11: 110, 12: 200}
     add(
         con,
@@ -189,7 +191,9 @@ def hostile() -> duckdb.DuckDBPyConnection:
 def without_steps() -> duckdb.DuckDBPyConnection:
     """Return the tiny run with no step found: each rank is one capture of 410 ms."""
     con = tiny()
-    con.execute("DELETE FROM rank_steps; DELETE FROM steps; UPDATE kernels SET step = NULL; UPDATE runs SET n_steps = 0")
+    con.execute(
+        "DELETE FROM rank_steps; DELETE FROM steps; UPDATE kernels SET step = NULL; UPDATE runs SET n_steps = 0"
+    )
     rows = [
         window((0, 0, 410, 180, 100, 70, 15, 115, 0, 24, 3, 3, 0), run="tiny"),
         window((1, 0, 410, 220, 160, 130, 15, 15, 0, 24, 3, 3, 0), run="tiny"),
@@ -204,7 +208,9 @@ def without_steps() -> duckdb.DuckDBPyConnection:
 def one_rank_of_sixteen() -> duckdb.DuckDBPyConnection:
     """Return the tiny run of which only rank 1 was recorded, so no step has a time of its own."""
     con = tiny()
-    con.execute("DELETE FROM ranks WHERE rank = 0; DELETE FROM rank_steps WHERE rank = 0; DELETE FROM kernels WHERE rank = 0")
+    con.execute(
+        "DELETE FROM ranks WHERE rank = 0; DELETE FROM rank_steps WHERE rank = 0; DELETE FROM kernels WHERE rank = 0"
+    )
     con.execute("UPDATE runs SET world_size = 16, n_ranks = 1")
     con.execute("UPDATE steps SET duration_ns = NULL, verdict = 'clock not aligned'")
     add(
@@ -223,7 +229,7 @@ def nothing() -> duckdb.DuckDBPyConnection:
 
 
 def many(n_ranks: int, n_steps: int, *, seed: int = 1, first_step: int = 100) -> duckdb.DuckDBPyConnection:
-    """Return a made run of any size: a slow rank, a slow stretch of steps, a few outliers, 60 kernel names."""
+    """Return a run of any size: a slow rank, slow stretches, outliers; 60 kernel names in its first 200 steps."""
     con = views()
     size = {"n_ranks": n_ranks, "n_steps": n_steps, "first": first_step}
     con.execute("SELECT setseed($seed)", {"seed": 1 / (1 + seed)})
@@ -242,7 +248,7 @@ def many(n_ranks: int, n_steps: int, *, seed: int = 1, first_step: int = 100) ->
         "INSERT INTO steps SELECT 'many', 0, step, NULL, NULL, max(duration_ns) + 120000, "
         "arg_max(rank, duration_ns), 1000, 0, count(*), 'ok' FROM rank_steps GROUP BY step"
     )
-    con.execute(_MANY_KERNELS)
+    con.execute(_MANY_KERNELS, {"first": first_step})
     con.execute("INSERT INTO run_coverage VALUES ('many', 'ranks', $n_ranks, $n_ranks, 'ok')", {"n_ranks": n_ranks})
     con.execute(
         "INSERT INTO dumps BY NAME SELECT 'many' AS run, md5(r::VARCHAR) AS dump, 'dumps/rank' || r || '.json.gz' AS "
@@ -301,4 +307,5 @@ SELECT 'many', rank, step,
     CASE k WHEN 0 THEN comm_ns WHEN 1 THEN copy_ns ELSE compute_ns * 2 // (k * k) END,
     CASE k WHEN 0 THEN exposed_comm_ns WHEN 1 THEN exposed_copy_ns ELSE compute_ns // (k * k) END
 FROM rank_steps, range(60) AS names (k)
+WHERE step < $first + 200
 """

@@ -7,12 +7,12 @@ from typing import Any
 
 import duckdb
 import pytest
-from report import scenes
-from report.scenes import MS
 
 from longpole import catalog
 from longpole.errors import LongpoleError
 from longpole.report.overview import Overview, build
+from report import scenes
+from report.scenes import MS
 
 PAGE_QUERIES = sorted(name for name, r in catalog.relations().items() if r.scope == "page")
 
@@ -33,7 +33,8 @@ def rows(con: duckdb.DuckDBPyConnection, query: str, **changed: Any) -> list[dic
     """Return the rows of one page query with the usual parameters, some of them changed."""
     sql = catalog.page_query(query)
     wanted = {name: (PARAMETERS | changed)[name] for name in set(re.findall(r"\$(\w+)", sql))}
-    return con.sql(sql, params=wanted).pl().to_dicts()
+    found: list[dict[str, Any]] = con.sql(sql, params=wanted).pl().to_dicts()
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +160,16 @@ def test_a_rank_is_the_sum_of_its_windows(tiny: Overview) -> None:
     late = tiny.ranks.to_dicts()[1]
     assert (late["rank"], late["host"], late["source"], late["n_windows"]) == (1, "node1", "rank_steps", 3)
     assert (late["window_ns"], late["compute_ratio"]) == (110 * MS, 220 / 410)
-    assert (late["exposed_comm_ratio"], late["exposed_copy_ratio"], late["idle_ratio"]) == (130 / 410, 15 / 410, 45 / 410)
-    assert (late["idle_input_ratio"], late["idle_host_ratio"], late["idle_launch_ratio"]) == (15 / 410, 24 / 410, 3 / 410)
+    assert (late["exposed_comm_ratio"], late["exposed_copy_ratio"], late["idle_ratio"]) == (
+        130 / 410,
+        15 / 410,
+        45 / 410,
+    )
+    assert (late["idle_input_ratio"], late["idle_host_ratio"], late["idle_launch_ratio"]) == (
+        15 / 410,
+        24 / 410,
+        3 / 410,
+    )
     assert (late["n_unlinked"], late["n_bad_windows"], late["verdict"]) == (3, 2, "launches missing")
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import vl_convert
-from report import scenes
 
 from longpole.report import charts
 from longpole.report.overview import Overview, build
+from report import scenes
 
 CHARTS: dict[str, Callable[[Overview], charts.Chart]] = {
     "steps": lambda data: charts.step_breakdown(data.step_bins),
@@ -35,7 +35,9 @@ def spec(chart: charts.Chart, data: Overview) -> dict[str, Any]:
 
 def titles(whole: dict[str, Any], channel: str) -> set[str]:
     """Return the axis titles of one channel in every layer."""
-    return {layer["encoding"][channel]["title"] for layer in whole["layer"] if "title" in layer["encoding"].get(channel, {})}
+    return {
+        layer["encoding"][channel]["title"] for layer in whole["layer"] if "title" in layer["encoding"].get(channel, {})
+    }
 
 
 @pytest.mark.parametrize("size", SIZES)

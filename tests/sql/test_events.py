@@ -105,7 +105,12 @@ def test_every_library_of_the_pattern_table_is_recognised_and_gemms_are_not() ->
         "void c10d::symmetric_memory::multimem_one_shot_all_reduce_kernel",
         "nvshmemi_put_kernel",
     ]
-    compute = ["ampere_bf16_s16816gemm_bf16_128x64", "triton_red_fused_sum", "void at::native::reduce_kernel<512>", "recv_x"]
+    compute = [
+        "ampere_bf16_s16816gemm_bf16_128x64",
+        "triton_red_fused_sum",
+        "void at::native::reduce_kernel<512>",
+        "recv_x",
+    ]
     events = link([step(1, 0, 9999), *(kernel(i, i + 1, name=n) for i, n in enumerate(comm + compute))])
 
     kinds = _by_name(events, "kind")

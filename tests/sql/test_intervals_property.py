@@ -1,8 +1,9 @@
 """The breakdown of random activities equals a plain interval count, in every window."""
 
-from evaluation import analyzed, kernel, launch_call, link, rows, step
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from evaluation import analyzed, kernel, launch_call, link, rows, step
 
 SPANS = st.lists(st.tuples(st.integers(0, 399), st.integers(0, 60), st.integers(0, 2), st.integers(0, 3)), max_size=25)
 

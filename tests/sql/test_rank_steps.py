@@ -151,7 +151,8 @@ def test_work_that_crosses_a_window_counts_in_each_for_its_own_part() -> None:
     )
 
     assert rows(
-        con, "SELECT step, duration_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns FROM rank_steps ORDER BY 1"
+        con,
+        "SELECT step, duration_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns FROM rank_steps ORDER BY 1",
     ) == [(1, 150, 130, 20, 80, 0), (2, 150, 150, 0, 0, 0)]
 
 
@@ -229,7 +230,14 @@ def test_a_short_gap_between_launched_work_is_turnaround_and_a_long_one_launch()
 
 def test_idle_before_work_without_a_launch_is_other() -> None:
     con = analyzed(
-        link([*FIRST, kernel(13_000, 20_000, launch=None), launch_call(1_000, 1_001), kernel(20_000, 30_000, launch=1_000)])
+        link(
+            [
+                *FIRST,
+                kernel(13_000, 20_000, launch=None),
+                launch_call(1_000, 1_001),
+                kernel(20_000, 30_000, launch=1_000),
+            ]
+        )
     )
 
     assert _idle(con) == {"idle": 3_000, "other": 3_000}
@@ -253,7 +261,8 @@ def test_a_gap_across_a_window_is_split_there_and_keeps_its_causes() -> None:
     )
 
     assert rows(
-        con, "SELECT step, start_ns, end_ns, idle_ns, idle_input_ns, idle_host_ns, idle_launch_ns FROM rank_steps ORDER BY 1"
+        con,
+        "SELECT step, start_ns, end_ns, idle_ns, idle_input_ns, idle_host_ns, idle_launch_ns FROM rank_steps ORDER BY 1",
     ) == [(1, 0, 200, 0, 0, 0, 0), (2, 200, 300, 100, 50, 50, 0), (3, 300, 900, 200, 50, 50, 100)]
 
 
@@ -298,7 +307,9 @@ def test_kernels_share_out_the_busy_time_without_counting_a_moment_twice() -> No
         )
     )
 
-    assert rows(con, "SELECT name, kind, comm_evidence, n_calls, total_ns, exposed_ns, step FROM kernels ORDER BY name") == [
+    assert rows(
+        con, "SELECT name, kind, comm_evidence, n_calls, total_ns, exposed_ns, step FROM kernels ORDER BY name"
+    ) == [
         ("Memcpy DtoH", "copy", None, 2, 25, 10, 1),
         ("a", "compute", None, 2, 110, 110, 1),
         ("b", "compute", None, 1, 100, 50, 1),

@@ -4,12 +4,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from evaluation import connection, dump_rows, evaluate, rows
 
+from evaluation import connection, dump_rows, evaluate, rows
 from longpole import catalog
 
 
-def _run(dumps: list[dict[str, Any]], steps: list[tuple[Any, ...]], shard: tuple[int, int] = (0, 10**9)) -> duckdb.DuckDBPyConnection:
+def _run(
+    dumps: list[dict[str, Any]], steps: list[tuple[Any, ...]], shard: tuple[int, int] = (0, 10**9)
+) -> duckdb.DuckDBPyConnection:
     """Return a connection with the run level of these dumps and (rank, capture, step, start, end, verdict) rows."""
     con = connection()
     con.register("dump_table", dump_rows(*dumps))
@@ -18,7 +20,9 @@ def _run(dumps: list[dict[str, Any]], steps: list[tuple[Any, ...]], shard: tuple
     for name in ("rank_steps", "rank_captures"):
         columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
         con.execute(f"CREATE TABLE {name} ({columns})")
-    con.execute("CREATE TABLE brief (rank INT, capture BIGINT, step BIGINT, start_ns BIGINT, end_ns BIGINT, verdict VARCHAR)")
+    con.execute(
+        "CREATE TABLE brief (rank INT, capture BIGINT, step BIGINT, start_ns BIGINT, end_ns BIGINT, verdict VARCHAR)"
+    )
     if steps:
         con.executemany("INSERT INTO brief VALUES (?, ?, ?, ?, ?, ?)", [list(s) for s in steps])
     con.execute("INSERT INTO rank_steps BY NAME SELECT *, end_ns - start_ns AS duration_ns FROM brief")
@@ -78,7 +82,9 @@ def test_a_missing_rank_is_named() -> None:
 
 
 def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
-    con = _run(ONE_HOST, [(0, 0, 1, 0, 100, "dump truncated; 4 launches missing"), (1, 0, 1, 0, 90, "7 launches missing")])
+    con = _run(
+        ONE_HOST, [(0, 0, 1, 0, 100, "dump truncated; 4 launches missing"), (1, 0, 1, 0, 90, "7 launches missing")]
+    )
 
     assert rows(con, "SELECT verdict FROM steps") == [("dump truncated; launches missing",)]
     assert rows(con, "SELECT reasons FROM runs") == [
@@ -108,7 +114,10 @@ def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
             "the dumps do not say that the ranks share a host",
         ),
         (
-            [{"device_index": 0, "n_devices": 8, "world_size": 16}, {"device_index": 1, "n_devices": 8, "world_size": 16}],
+            [
+                {"device_index": 0, "n_devices": 8, "world_size": 16},
+                {"device_index": 1, "n_devices": 8, "world_size": 16},
+            ],
             False,
             "the dumps do not say that the ranks share a host",
         ),
@@ -131,8 +140,18 @@ def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
         ),
         (
             [  # looks like HOST_PROCESS, but the process is another: a name that the user chose
-                {"file_name": "worker0_step_12.1694.pt.trace.json", "process": 59811, "device_index": 0, "n_devices": 8},
-                {"file_name": "worker1_step_12.1694.pt.trace.json", "process": 59812, "device_index": 1, "n_devices": 8},
+                {
+                    "file_name": "worker0_step_12.1694.pt.trace.json",
+                    "process": 59811,
+                    "device_index": 0,
+                    "n_devices": 8,
+                },
+                {
+                    "file_name": "worker1_step_12.1694.pt.trace.json",
+                    "process": 59812,
+                    "device_index": 1,
+                    "n_devices": 8,
+                },
             ],
             True,
             "one host: each rank on its own of 8 devices",
@@ -153,7 +172,17 @@ def test_ranks_share_a_clock_only_where_the_dumps_show_one_host(
 
 def test_coverage_counts_what_is_missing() -> None:
     con = _run(
-        [{"host": "a", "world_size": 2, "n_events": 10, "n_stored": 6, "n_skipped": 3, "n_dropped": 1, "is_truncated": True}],
+        [
+            {
+                "host": "a",
+                "world_size": 2,
+                "n_events": 10,
+                "n_stored": 6,
+                "n_skipped": 3,
+                "n_dropped": 1,
+                "is_truncated": True,
+            }
+        ],
         [(0, 0, 1, 0, 100, "ok")],
     )
 

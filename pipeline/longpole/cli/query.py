@@ -39,10 +39,7 @@ def query(
     with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
         _refuse_all_but_select(session.con, text)
         try:
-            relation = session.con.sql(text)
-            if relation is None:
-                raise UsageError("the query gives no rows", "Write one SELECT.")
-            _print(relation, format, limit)
+            _print(session.con.execute(text), format, limit)
         except duckdb.Error as error:
             raise LongpoleError(f"the query failed: {printable(str(error))}", _help_for(session, error)) from error
 
@@ -60,25 +57,35 @@ def _refuse_all_but_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
         raise UsageError(f"{statements[0].type.name} is not answered here: the store is read-only", "Write one SELECT.")
 
 
-def _print(relation: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
+def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
     if form == "table":
-        _print_table(relation, limit)
+        _print_table(answer, limit)
         return
     if form == "parquet":
         if sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal", "Redirect it: ... --format parquet > rows.parquet")
-        reader = relation.to_arrow_reader(100_000)
+        reader = answer.to_arrow_reader(100_000)
         with pq.ParquetWriter(sys.stdout.buffer, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
         return
-    frame = relation.pl()
-    if form == "csv":
-        nested = [c for c, t in frame.schema.items() if t.is_nested()]
-        text = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
-        sys.stdout.write(text.write_csv())
-    else:
-        sys.stdout.write(frame.write_json() + "\n")
+    is_first = True
+    if form == "json":
+        sys.stdout.write("[")
+    for batch in answer.to_arrow_reader(100_000):
+        frame = pl.DataFrame(pl.from_arrow(batch))
+        if form == "csv":
+            nested = [c for c, t in frame.schema.items() if t.is_nested()]
+            flat = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
+            sys.stdout.write(flat.write_csv(include_header=is_first))
+        else:
+            lines = frame.write_ndjson().splitlines()
+            sys.stdout.write(("\n" if is_first else ",\n") + ",\n".join(lines))
+        is_first = False
+    if form == "json":
+        sys.stdout.write("\n]\n")
+    elif is_first:
+        sys.stdout.write(",".join(d[0] for d in answer.description or []) + "\n")
 
 
 def _json(value: object) -> str:
@@ -87,12 +94,11 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value.to_list() if isinstance(value, pl.Series) else value).decode()
 
 
-def _print_table(relation: duckdb.DuckDBPyRelation, limit: int) -> None:
-    rows = relation.fetchmany(limit + 1)
+def _print_table(answer: duckdb.DuckDBPyConnection, limit: int) -> None:
+    rows = answer.fetchmany(limit + 1)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    numeric = [str(t) in _NUMERIC for t in relation.types]
-    for name, is_number in zip(relation.columns, numeric, strict=True):
-        table.add_column(printable(name), justify="right" if is_number else "left", overflow="fold")
+    for name, kind, *_ in answer.description or []:
+        table.add_column(printable(name), justify="right" if str(kind) in _NUMERIC else "left", overflow="fold")
     for row in rows[:limit]:
         table.add_row(*("" if v is None else printable(str(v)) for v in row))
     is_terminal = sys.stdout.isatty()
@@ -108,7 +114,7 @@ def _print_table(relation: duckdb.DuckDBPyRelation, limit: int) -> None:
         Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
 
 
-_NUMERIC = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UINTEGER", "FLOAT", "DOUBLE"}
+_NUMERIC = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UINTEGER", "FLOAT", "DOUBLE", "NUMBER"}
 
 
 def _help_for(session: Session, error: duckdb.Error) -> str:

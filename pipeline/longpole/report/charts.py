@@ -66,30 +66,27 @@ def step_breakdown(step_bins: pl.DataFrame) -> Chart:
     )
     line = times.mark_line(style="step-time").encode(y=_ms_axis("ms"), detail="capture:N", tooltip=alt.value(None))
     layers: list[alt.Chart] = [bars]
-    if step_bins.filter(pl.col("n_steps") > 1).height > 0:
+    if _is_binned(step_bins):
         layers.append(times.mark_rule(style="step-range").encode(y=_ms_axis("min_ms"), y2="max_ms:Q"))
     layers.append(line.add_params(alt.selection_interval(name="brush", encodings=["x"])))
     if step_bins.height <= N_DOTTED:
         layers.append(times.mark_point(style="step-dot").encode(y=_ms_axis("ms")))
-    return _framed(alt.layer(*layers), step_bins, "Step time and what the ranks did in it", height=260)
+    return _framed(layers, step_bins, "Step time and what the ranks did in it", height=260)
 
 
 def idle_causes(step_bins: pl.DataFrame) -> Chart:
     """Return the mean idle time per column stacked by its cause, in ms."""
     names = tuple(f"idle_{cause}" for cause in CAUSES)
-    return _framed(
-        alt.layer(_stacked(step_bins, names, "cause", "ordinal")), step_bins, "Idle time by cause", height=140
-    )
+    bars = _stacked(step_bins, names, "cause", "ordinal")
+    return _framed([bars], step_bins, "Idle time by cause", height=140)
 
 
 def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
     """Return ranks by columns, coloured by the share of the rank's windows that the measure takes."""
-    is_binned = step_bins.filter(pl.col("n_steps") > 1).height > 0
+    is_binned = _is_binned(step_bins)
     top = cells["share_ratio"].max()
     largest = max(MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
-    spread = [
-        alt.Tooltip(f"{name}_ms:Q", title=f"{name} (ms)", format=",.3f") for name in ("min", "median", "max")
-    ]
+    spread = [alt.Tooltip(f"{name}_ms:Q", title=f"{name} (ms)", format=",.3f") for name in ("min", "median", "max")]
     tooltip = [
         alt.Tooltip("rank:O"),
         alt.Tooltip("label:N", title="steps" if is_binned else "step"),
@@ -102,9 +99,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
     chart = (
         alt.Chart()
         .transform_filter(_SHOWN)
-        .transform_lookup(
-            "bin", from_=alt.LookupData(alt.NamedData("step_bins"), "bin", ["first_step", "last_step"])
-        )
+        .transform_lookup("bin", from_=alt.LookupData(alt.NamedData("step_bins"), "bin", ["first_step", "last_step"]))
         .transform_calculate(
             x0="datum.bin - 0.5",
             x1=f"datum.bin + {0.5 + OVERLAP}",
@@ -123,26 +118,28 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
                 "share_ratio:Q",
                 title=f"{measure.name}, share of window (%)",
                 scale=alt.Scale(domain=[0, largest], range=measure.ramp),
-                legend=alt.Legend(orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5),
+                legend=alt.Legend(
+                    orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5
+                ),
             ),
             tooltip=tooltip,
         )
     )
     row_px = 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
     title = f"{measure.name.capitalize()} of each rank over the steps"
-    return _framed(alt.layer(chart), step_bins, title, height=row_px * n_rows, rows=measure.rows)
+    return _framed([chart], step_bins, title, height=row_px * n_rows, rows=measure.rows)
 
 
 def _stacked(
     step_bins: pl.DataFrame, names: tuple[str, ...], what: str, colours: Literal["category", "ordinal"]
 ) -> alt.Chart:
     half = 0.42 if step_bins.height <= N_DOTTED else 0.5
-    columns = [f"{name}_ns" for name in names]
+    columns: list[str | alt.FieldName] = [f"{name}_ns" for name in names]
     words = [name.removeprefix("idle_").replace("_", " ") for name in names]
     order = "{" + ", ".join(f"'{column}': {i}" for i, column in enumerate(columns)) + "}[datum.column]"
     word = "[" + ", ".join(f"'{word}'" for word in words) + "][datum.order]"
-    steps = "steps" if step_bins.filter(pl.col("n_steps") > 1).height > 0 else "step"
-    return (
+    steps = "steps" if _is_binned(step_bins) else "step"
+    bars: alt.Chart = (
         alt.Chart()
         .transform_filter(_SHOWN)
         .transform_fold(columns, as_=["column", "ns"])
@@ -174,10 +171,15 @@ def _stacked(
             ],
         )
     )
+    return bars
+
+
+def _is_binned(step_bins: pl.DataFrame) -> bool:
+    return step_bins.filter(pl.col("n_steps") > 1).height > 0
 
 
 def _step_tooltip(step_bins: pl.DataFrame) -> list[alt.Tooltip]:
-    if step_bins.filter(pl.col("n_steps") > 1).height == 0:
+    if not _is_binned(step_bins):
         return [
             alt.Tooltip("label:N", title="step"),
             alt.Tooltip("ms:Q", title="step time (ms)", format=",.3f"),
@@ -211,9 +213,11 @@ def _ms_axis(field: str) -> alt.Y:
 
 
 def _framed(
-    chart: alt.LayerChart, step_bins: pl.DataFrame, title: str, *, height: int, rows: str = "step_bins"
+    layers: list[alt.Chart], step_bins: pl.DataFrame, title: str, *, height: int, rows: str = "step_bins"
 ) -> Chart:
-    framed = chart.properties(
+    layered = alt.layer(*layers)
+    assert isinstance(layered, alt.LayerChart)  # a layer of facets would be something else; none is made here
+    framed = layered.properties(
         data=alt.NamedData(rows),
         width="container",
         height=height,

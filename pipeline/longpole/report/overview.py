@@ -115,7 +115,7 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
     rows = _rows(con, "overview_run", run=run, max_ranges=MAX_RANGES).to_dicts()
     if not rows:
         raise LongpoleError(f"the store has no run named {run!r}", "`longpole runs` lists the runs it has.")
-    head = rows[0] | {"reasons": tuple(rows[0]["reasons"] or ())}
+    head: dict[str, Any] = rows[0] | {"reasons": tuple(rows[0]["reasons"] or ())}
     cells = {"run": run, "max_bins": MAX_STEP_BINS, "max_ranks": MAX_HEAT_ROWS}
     return Overview(
         run=Run(**head),
@@ -127,11 +127,10 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         ranks=_rows(con, "overview_ranks", run=run, max_ranks=MAX_RANK_ROWS),
         coverage=_rows(con, "overview_coverage", run=run, max_checks=MAX_CHECK_ROWS),
         dumps=_rows(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
-        verdicts=_rows(
-            con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS
-        ),
+        verdicts=_rows(con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS),
     )
 
 
 def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> pl.DataFrame:
-    return con.sql(page_query(query), params=parameters).pl()
+    frame: pl.DataFrame = con.sql(page_query(query), params=parameters).pl()
+    return frame

@@ -19,7 +19,7 @@ import vl_convert
 from markupsafe import Markup
 
 from longpole.report import charts, words
-from longpole.report.overview import MAX_HEAT_ROWS, Overview
+from longpole.report.overview import Overview
 
 CANVAS_CELLS = 5_000
 """Beyond this many cells a heat map is drawn on a canvas: as many SVG elements make a page slow to scroll."""
@@ -70,8 +70,8 @@ SECTIONS = (
         ("kernels",),
         "SELECT name, kind, sum(n_calls) AS n_calls, sum(total_ns) AS total_ns, sum(exposed_ns) AS exposed_ns "
         "FROM kernels GROUP BY name, kind ORDER BY exposed_ns DESC",
-        "Total sums the calls' durations, so calls that overlap count each. Exposed is the part of the windows that this "
-        "kernel alone explains, compute before comm before copies: exposed over all kernels plus idle is the windows.",
+        "Total sums the calls' durations, so calls that overlap count each. Exposed is the part of the windows that "
+        "this kernel alone explains, compute before comm before copies; over all kernels, with idle, it is the window.",
     ),
     Section(
         "ranks",
@@ -79,16 +79,16 @@ SECTIONS = (
         ("ranks", "rank_steps", "rank_captures"),
         "SELECT rank, median(duration_ns), sum(compute_ns) / sum(duration_ns) AS compute_ratio, "
         "sum(idle_ns) / sum(duration_ns) AS idle_ratio FROM rank_steps GROUP BY rank ORDER BY rank",
-        "Idle by what the next work waited for: input (the batch), sync (a synchronising call), host (launched after the "
-        "device ran dry), launch (launched, not begun), turnaround (gaps of at most 5 µs), other (no launch recorded).",
+        "Idle by what the next work waited for: input (the batch), sync (a synchronising call), host (launched after "
+        "the device ran dry), launch (launched, not begun), turnaround (gaps up to 5 µs), other (no launch recorded).",
     ),
     Section(
         "coverage",
         "Coverage: what these numbers stand on",
         ("run_coverage", "dumps", "steps", "rank_steps", "rank_captures"),
         "SELECT * FROM run_coverage ORDER BY verdict",
-        "A number that would mislead is left out and says n/a. Skipped events were left out on purpose, dropped ones are "
-        "malformed, salvaged ones were read after a repair.",
+        "A number that would mislead is left out and says n/a. Skipped events were left out on purpose, dropped ones "
+        "are malformed, salvaged ones were read after a repair.",
     ),
 )
 
@@ -108,31 +108,36 @@ class Figure:
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     figures = _figures(data)
+    drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
+    datasets = _datasets(data)
+    check_names(drawings, datasets)
     block = {
         "bins": data.step_bins.height,
-        "charts": [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None],
+        "charts": drawings,
         "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
-        "datasets": _datasets(data),
+        "datasets": datasets,
     }
-    check_names(block["charts"], block["datasets"])
-    return _environment().get_template("overview.html.j2").render(
-        data=data,
-        run=data.run,
-        tool_version=tool_version,
-        sections={section.id: section for section in SECTIONS},
-        figures={figure.id: figure for figure in figures},
-        ranks_seen=words.ranks_seen(data.run),
-        summary=words.summary(data.run),
-        caveats=words.caveats(data.run),
-        causes=charts.CAUSES,
-        parts=_PARTS,
-        kind_colours=KIND_COLOURS,
-        max_heat_rows=MAX_HEAT_ROWS,
-        variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
-        style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
-        bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
-        script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
-        block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
+    return (
+        _environment()
+        .get_template("overview.html.j2")
+        .render(
+            data=data,
+            run=data.run,
+            tool_version=tool_version,
+            sections={section.id: section for section in SECTIONS},
+            figures={figure.id: figure for figure in figures},
+            ranks_seen=words.ranks_seen(data.run),
+            summary=words.summary(data.run),
+            caveats=words.caveats(data.run),
+            causes=charts.CAUSES,
+            parts=_PARTS,
+            kind_colours=KIND_COLOURS,
+            variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
+            style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
+            bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
+            script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
+            block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
+        )
     )
 
 
@@ -201,7 +206,8 @@ def _figures(data: Overview) -> list[Figure]:
 def _drawing(figure: Figure, chart: charts.Chart) -> dict[str, Any]:
     spec = chart.to_dict()
     # The schema's address would be the page's only link to the outside; the page's own Vega-Lite needs none.
-    del spec["$schema"], spec["config"]
+    del spec["$schema"]
+    spec.pop("config", None)
     return {"id": figure.id, "is_brushed": figure.is_brushed, "renderer": figure.renderer, "spec": spec}
 
 
@@ -267,7 +273,7 @@ def _environment() -> jinja2.Environment:
 
 @functools.cache
 def _bundle() -> str:
-    code: str = vl_convert.javascript_bundle()
+    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     if "</script" in code.lower() or "<!--" in code:
         raise ValueError("the Vega bundle cannot stand in a script element")
     return code

@@ -177,8 +177,8 @@ def main_cause(run: Run) -> tuple[str, float] | None:
 def step_finding(run: Run, step_bins: pl.DataFrame) -> str:
     """Return what the step chart shows, for those who do not see it."""
     if run.n_timed_steps == 1:
-        return f"Step {run.first_step} takes {duration(run.step_median_ns)}."
-    binned = step_bins["n_steps"].max()
+        return f"Step {run.slowest_step} takes {duration(run.step_median_ns)}."
+    binned = max(step_bins["n_steps"].to_list(), default=1)
     how = f" Each column is {binned} steps: its bar is their mean, its line their median." if binned != 1 else ""
     return (
         f"{run.n_timed_steps:,} steps from {duration(run.step_min_ns)} to {duration(run.step_max_ns)}, median "
@@ -202,9 +202,13 @@ def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
     if not rows:
         return ""
     row = rows[0]
-    peak = f"the longest single window has {duration(row['peak_ns'])}, rank {row['peak_rank']} in step {row['peak_step']}."
+    peak = (
+        f"the longest single window has {duration(row['peak_ns'])}, rank {row['peak_rank']} in step {row['peak_step']}."
+    )
     if row["n_ranks"] == 1:
-        share = f"{measure.name.capitalize()} takes {percent(row['max_ratio'])} of the windows of rank {row['max_rank']}"
+        share = (
+            f"{measure.name.capitalize()} takes {percent(row['max_ratio'])} of the windows of rank {row['max_rank']}"
+        )
         return f"{share}; {peak}"
     if percent(row["min_ratio"]) == percent(row["max_ratio"]):
         return f"{measure.name.capitalize()} takes {percent(row['max_ratio'])} of every rank's windows; {peak}"
@@ -227,7 +231,7 @@ def _step_sentence(run: Run) -> str:
             f"median {duration(run.window_median_ns)}."
         )
     if run.n_timed_steps == 1:
-        return f"The one step, {run.first_step}, takes {duration(run.step_median_ns)}."
+        return f"The one step, {run.slowest_step}, takes {duration(run.step_median_ns)}."
     if run.n_timed_steps < MIN_PERCENTILE_STEPS:
         spread = f"between {duration(run.step_min_ns)} and {duration(run.step_max_ns)}"
     else:

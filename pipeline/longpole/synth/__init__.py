@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
+
+import pyarrow as pa
 
 from longpole.errors import UsageError
 from longpole.formats.canonical import FACTS_KEY, facts_to_json, open_writer
@@ -110,8 +112,7 @@ def write(
         paths = _write_kineto(made, folder, truths, compress=gzip)
     else:
         paths = _write_events(made, folder, truths)
-    rank_steps = [row for truth in truths for row in truth.steps()]
-    (folder / "truth.json").write_text(_truth_text(scenario, made, rank_steps))
+    _write_truth(folder / "truth.json", scenario, made, pa.concat_tables([truth.steps() for truth in truths]))
     return paths
 
 
@@ -158,17 +159,24 @@ def _write_events(made: MadeRun, folder: Path, truths: list[RankTruth]) -> list[
     return paths
 
 
-def _truth_text(scenario: str, made: MadeRun, rank_steps: list[dict[str, int]]) -> str:
-    """Return truth.json: one line a row, so that a change shows as the rows it changed."""
-    parts = {
-        "scenario": json.dumps(scenario),
-        "ranks": json.dumps(len(made.facts)),
-        **{key: json.dumps(value) for key, value in made.known.items()},
-        "steps": _lines(run_steps(rank_steps)),
-        "rank_steps": _lines(rank_steps),
-    }
-    return "{" + ",".join(f"\n {json.dumps(key)}: {text}" for key, text in parts.items()) + "\n}\n"
+def _write_truth(path: Path, scenario: str, made: MadeRun, rank_steps: pa.Table) -> None:
+    """Write one line a row, so that a change shows as the rows it changed."""
+    head = {"scenario": scenario, "ranks": len(made.facts), **made.known}
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write("{")
+        for key, value in head.items():
+            file.write(f"\n {json.dumps(key)}: {json.dumps(value)},")
+        _write_rows(file, "steps", run_steps(rank_steps))
+        file.write(",")
+        _write_rows(file, "rank_steps", rank_steps)
+        file.write("\n}\n")
 
 
-def _lines(rows: list[dict[str, int]]) -> str:
-    return "[" + ",".join(f"\n  {json.dumps(row)}" for row in rows) + "\n ]"
+def _write_rows(file: TextIO, key: str, rows: pa.Table) -> None:
+    file.write(f"\n {json.dumps(key)}: [")
+    separator = ""
+    for batch in rows.to_batches(max_chunksize=1_024):
+        for row in batch.to_pylist():
+            file.write(f"{separator}\n  {json.dumps(row)}")
+            separator = ","
+    file.write("\n ]")

@@ -56,7 +56,7 @@ class RankTruth:
         self._markers: list[tuple[int, int, int]] = []  # number, start, end
         self._kept: dict[str, Times] = dict.fromkeys(("input", "sync", *_KINDS), _NOTHING)
         self._completed: int | None = None
-        self._rows: list[dict[str, int]] = []
+        self._settled: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
         """Take the rank's next rows (RAW_SCHEMA)."""
@@ -79,10 +79,10 @@ class RankTruth:
         if len(self._markers) > SETTLE_STEPS:
             self._settle(len(self._markers) - 1)
 
-    def steps(self) -> list[dict[str, int]]:
+    def steps(self) -> pa.Table:
         """Return the rows of `rank_steps` in truth.json, in order of time; ns, the base added."""
         self._settle(len(self._markers))
-        return self._rows
+        return pa.concat_tables(self._settled)
 
     def _add_device(self, table: pa.Table, category: pa.ChunkedArray, name: pa.ChunkedArray) -> None:
         is_call = pc.equal(category, "runtime")
@@ -108,25 +108,21 @@ class RankTruth:
 
     def _settle(self, n_steps: int) -> None:
         """Work out the first `n_steps` steps that are held and let go of what lies before their end."""
-        settled = self._markers[:n_steps]
         work = np.concatenate([self._kept[kind] for kind in _KINDS])
         work = work[np.argsort(work[:, _START], kind="stable")]
         cuts = self._windows(work) if self._has_device else self._marker_bounds()
         cuts = cuts[: n_steps + 1]
         pieces = _Pieces({kind: self._kept[kind] for kind in _KINDS}, cuts)
         idle = self._idle(pieces, work) if self._has_device else self._host_idle(pieces)
-        parts = pieces.breakdown()
-        for index, (number, _, _) in enumerate(settled):
-            start, end = int(cuts[index]), int(cuts[index + 1])
-            row = {
-                "rank": self._rank,
-                "step": number,
-                "start_ns": start + self._base_ns,
-                "end_ns": end + self._base_ns,
-                "duration_ns": end - start,
-            }
-            row |= {part: int(amounts[index]) for part, amounts in parts.items()}
-            self._rows.append(row | {f"idle_{cause}_ns": int(idle[cause][index]) for cause in CAUSES})
+        columns = {
+            "rank": np.full(n_steps, self._rank),
+            "step": np.array([number for number, _, _ in self._markers[:n_steps]]),
+            "start_ns": cuts[:-1] + self._base_ns,
+            "end_ns": cuts[1:] + self._base_ns,
+            "duration_ns": np.diff(cuts),
+        }
+        columns |= pieces.breakdown() | {f"idle_{cause}_ns": idle[cause] for cause in CAUSES}
+        self._settled.append(pa.table(columns))
         self._completed = int(cuts[-1])
         self._markers = self._markers[n_steps:]
         self._kept = {name: part[part[:, _END] > cuts[-1]] for name, part in self._kept.items()}
@@ -282,21 +278,22 @@ def _covered(parts: list[Times], start: Times, end: Times) -> Times:
     return up_to(end) - up_to(start)
 
 
-def run_steps(rank_steps: list[dict[str, int]]) -> list[dict[str, int]]:
+def run_steps(rank_steps: pa.Table) -> pa.Table:
     """Return the rows of `steps`: from when all ranks had ended the step before to when all ended this one.
 
     The end rank is the lowest among equals.
     """
-    by_step: dict[int, list[dict[str, int]]] = {}
-    for row in rank_steps:
-        by_step.setdefault(row["step"], []).append(row)
-    rows = []
-    for step in sorted(by_step):
-        members = sorted(by_step[step], key=lambda row: row["rank"])
-        last = max(members, key=lambda row: row["end_ns"])
-        start = max(row["start_ns"] for row in members)
-        rows.append({"step": step, "duration_ns": last["end_ns"] - start, "end_rank": last["rank"]})
-    return rows
+    by_end = rank_steps.sort_by([("step", "ascending"), ("end_ns", "descending"), ("rank", "ascending")])
+    last = by_end.group_by("step", use_threads=False).aggregate(
+        [("start_ns", "max"), ("end_ns", "first"), ("rank", "first")]
+    )
+    return pa.table(
+        {
+            "step": last["step"],
+            "duration_ns": pc.subtract(last["end_ns_first"], last["start_ns_max"]),
+            "end_rank": last["rank_first"],
+        }
+    )
 
 
 def _intervals(table: pa.Table, mask: pa.ChunkedArray) -> Times:

@@ -1,0 +1,42 @@
+"""One store of all real dumps, made once: other people's runs with known answers, kept beside the checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longpole.session import Session
+from longpole.store import Store
+from pipeline_inline import make_run
+
+TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
+
+SETS = ("nanogpt-8x-h100", "torchrec-4x-v100", "megatron-tp8-a100", "dlrm-8x-v100", "gloo-4x-cpu")
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """Return the folder of real dumps, or skip where there is none."""
+    if not TRACES.is_dir():
+        pytest.skip(f"no real dumps at {TRACES.name}/ beside the checkout")
+    return TRACES
+
+
+@pytest.fixture(scope="session")
+def real_store(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Return a store with a run for each set and each single dump."""
+    store = Store(str(tmp_path_factory.mktemp("real") / "store"))
+    for name in SETS:
+        make_run(store, name, [traces / name])
+    for dump in sorted((traces / "single").glob("*.json.gz")):
+        make_run(store, dump.name.split(".")[0], [dump])
+    return store
+
+
+@pytest.fixture(scope="session")
+def real(real_store: Store) -> Iterator[Session]:
+    """Return a session over all real runs."""
+    with Session(real_store) as session:
+        yield session
