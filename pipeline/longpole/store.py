@@ -123,7 +123,8 @@ def file_digest(path: Path) -> str:
 
 def key_of(*parts: Any) -> str:
     """Return a short hash of the parts' text: what a published file was made from."""
-    return hashlib.blake2b("\0".join(str(p) for p in parts).encode(), digest_size=8).hexdigest()
+    text = "\0".join(str(p) for p in parts)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Store:
@@ -132,8 +133,12 @@ class Store:
     def __init__(self, url: str) -> None:
         try:
             fs, root = fsspec.core.url_to_fs(url)
+            if not url:  # would mean the working folder
+                raise ValueError("its name is empty")
         except (ImportError, ValueError) as error:
-            raise StoreError(f"{url} cannot be opened: {error}", "Give a folder or a URL that fsspec knows.") from error
+            raise StoreError(
+                f"the store {url!r} cannot be opened: {error}", "Give a folder or a URL that fsspec knows."
+            ) from error
         self.fs = fs
         self.root = root.rstrip("/") or fs.root_marker
         # Absolute: a task on a worker has another working folder.
@@ -324,7 +329,7 @@ def _beside(target: str) -> Iterator[Path]:
 
 
 def _settle(path: Path) -> None:
-    """Bring a file to the disk before its name is: a machine that loses power must not keep the name of an empty file."""
+    """Bring a file to the disk before it gets its name: a machine that loses power must not keep names of nothing."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

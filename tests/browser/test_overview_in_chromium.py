@@ -145,14 +145,22 @@ def test_a_click_that_drags_nothing_leaves_the_range_alone(window: Browser, smal
 def test_a_table_is_sorted_by_the_column_that_is_pressed(window: Browser, small: Path) -> None:
     window.open(small)
     calls = (
-        "return [...document.querySelectorAll('#kernels tbody tr')].slice(0, 2).map((row) => row.cells[3].textContent)"
+        "return [...document.querySelectorAll('#kernels tbody tr')].slice(0, 2).map((row) => row.cells[2].textContent)"
     )
-    press = "document.querySelectorAll('#kernels thead button')[3].click()"
-    state = "return document.querySelectorAll('#kernels thead th')[3].ariaSort"
+    press = "document.querySelectorAll('#kernels thead button')[2].click()"
+    state = "return document.querySelectorAll('#kernels thead th')[2].ariaSort"
     window.js(press)
     assert (window.js(state), window.js(calls)) == ("descending", ["2,064", "2,016"])
     window.js(press)
     assert (window.js(state), window.js(calls)) == ("ascending", ["192", "240"])
+
+
+def test_the_row_of_all_other_kernels_stays_last(window: Browser, small: Path) -> None:
+    window.open(small)
+    last = "return [...document.querySelectorAll('#kernels tbody th')].at(-1).textContent"
+    for _ in range(2):
+        window.js("document.querySelectorAll('#kernels thead button')[2].click()")
+        assert window.js(last) == "20 other kernels"
 
 
 def test_pointing_at_a_bar_shows_milliseconds_and_whole_nanoseconds(window: Browser, small: Path) -> None:

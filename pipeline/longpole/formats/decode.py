@@ -179,7 +179,7 @@ class _Kept:
         lengths = pc.binary_length(words)
         if (pc.max(lengths).as_py() or 0) <= LONGEST_TEXT:
             return encoded
-        self._oddities[f"texts were longer than {LONGEST_TEXT:,} characters and are cut"] += int(
+        self._oddities[f"Texts longer than {LONGEST_TEXT:,} characters, cut there"] += int(
             pc.sum(pc.greater(pc.utf8_length(words), LONGEST_TEXT)).as_py() or 0
         )
         cut = pc.utf8_slice_codeunits(words, 0, LONGEST_TEXT)

@@ -172,4 +172,4 @@ def _notes(blocks: EventBlocks, stream: ByteStream, tally: Tally, is_truncated: 
     if blocks.n_unkept:
         yield f"{blocks.n_unkept:,} bytes around the events are more than a dump has to say, and are left unread."
     for what, n in sorted((+tally.oddities).items()):
-        yield f"{n:,} {what}."
+        yield f"{what}: {n:,}."

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from operator import attrgetter
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -27,8 +28,8 @@ _NO_ARGS = _Args()
 _NULL = msgspec.Raw(b"null")
 
 _INTEGER = re.compile(r"\s*(?:[-+]?[0-9]{1,40}(?:\.0*)?|0[xX][0-9a-fA-F]{1,40})\s*", re.ASCII)
-_BEYOND = "numbers do not fit their column and are read as NULL"
-_NO_NUMBER = "values that should be numbers are none and are read as NULL"
+_BEYOND = "Numbers beyond the range of their column, read as NULL"
+_NO_NUMBER = "Values that should be numbers and are none, read as NULL"
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -69,27 +70,27 @@ def parse_mixed(block: memoryview | bytes) -> Parsed:
         process=process,
         thread=thread,
         label=pa.array(labels, pa.string()),
-        start=times.from_texts([_written(event.ts) for event in events]),
-        duration=times.from_texts([_written(event.dur) for event in events]),
+        start=times.from_texts(_written([event.ts for event in events])),
+        duration=times.from_texts(_written([event.dur for event in events])),
         args=columns,
         oddities=oddities,
     )
 
 
 def _array(values: list[Any], json_type: pa.DataType, oddities: Counter[str]) -> pa.Array:
+    """Return a column of what the events say, NULL where that does not suit it."""
+    kinds = set(map(type, values))
+    if kinds <= {NoneType}:
+        return pa.nulls(len(values), json_type)
     if pa.types.is_string(json_type):
         return _texts(values)
+    if kinds <= ({list, NoneType} if pa.types.is_list(json_type) else {int, NoneType}):
+        try:
+            return pa.array(values).cast(json_type)
+        except (pa.ArrowException, OverflowError):
+            pass  # one is out of range, or no number
     if pa.types.is_list(json_type):
         return _lists(values, json_type, oddities)
-    return _integers(values, json_type, oddities)
-
-
-def _integers(values: list[Any], json_type: pa.DataType, oddities: Counter[str]) -> pa.Array:
-    if all(type(value) is int or value is None for value in values):
-        try:
-            return pa.array(values, json_type)
-        except (pa.ArrowException, OverflowError):
-            pass  # one is out of range
     limit = 1 << (json_type.bit_width - 1)
     return pa.array([_integer(value, limit, oddities) for value in values], json_type)
 
@@ -115,31 +116,34 @@ def _integer(value: Any, limit: int, oddities: Counter[str]) -> int | None:
 
 def _ids(values: list[Any], oddities: Counter[str]) -> tuple[pa.Array, list[str | None]]:
     """Return process or thread numbers, and the text that stands where there is no number."""
-    labels = [value if isinstance(value, str) and not _INTEGER.fullmatch(value) else None for value in values]
-    numbers = [None if isinstance(value, str) and label is not None else value for value, label in zip(values, labels, strict=True)]
-    return _integers(numbers, pa.int64(), oddities), labels
+    labels: list[str | None] = [None] * len(values)
+    if str in set(map(type, values)):
+        labels = [v if isinstance(v, str) and not _INTEGER.fullmatch(v) else None for v in values]
+        values = [v if label is None else None for v, label in zip(values, labels, strict=True)]
+    return _array(values, pa.int64(), oddities), labels
 
 
 def _lists(values: list[Any], json_type: pa.DataType, oddities: Counter[str]) -> pa.Array:
     limit = 1 << (json_type.value_type.bit_width - 1)
-    lists = [
-        [_integer(item, limit, oddities) for item in value] if isinstance(value, list) else None for value in values
-    ]
-    oddities[_NO_NUMBER] += sum(value is not None and not isinstance(value, list) for value in values)
+    lists: list[list[int | None] | None] = []
+    for value in values:
+        if isinstance(value, list):
+            lists.append([_integer(item, limit, oddities) for item in value])
+        else:
+            lists.append(None)
+            oddities[_NO_NUMBER] += value is not None
     return pa.array(lists, json_type)
 
 
 def _texts(values: list[Any]) -> pa.Array:
-    return pa.array(
-        [value if isinstance(value, str) or value is None else _shown(value) for value in values], pa.string()
-    )
+    if not set(map(type, values)) <= {str, NoneType}:
+        values = [v if isinstance(v, str) or v is None else json.dumps(v, ensure_ascii=False) for v in values]
+    return pa.array(values, pa.string())
 
 
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _written(raw: msgspec.Raw) -> str | None:
-    """Return a time as the dump wrote it, without its quotes if it had any."""
-    text = str(memoryview(raw), "utf-8", "replace")
-    return None if text == "null" else text.strip('"')
+def _written(raws: list[msgspec.Raw]) -> list[str | None]:
+    """Return times as the dump wrote them, without the quotes of those that are text."""
+    lines = b"\n".join(raws).decode("utf-8", "replace").split("\n")
+    if len(lines) != len(raws):  # one is an object, written on several lines
+        lines = [str(memoryview(raw), "utf-8", "replace") for raw in raws]
+    return [None if line == "null" else line.strip('"') for line in lines]

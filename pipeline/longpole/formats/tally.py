@@ -22,7 +22,7 @@ class Tally:
     n_rounded: int = 0
     n_bad_times: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    oddities: Counter[str] = field(default_factory=Counter)  # a plural noun with its verb: how many
+    oddities: Counter[str] = field(default_factory=Counter)  # what is odd about a value, how many
     samples: list[str] = field(default_factory=list)
     is_of_2021: bool = False
     first_ns: int | None = None  # earliest start and latest end of what is stored

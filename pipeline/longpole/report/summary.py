@@ -1,0 +1,36 @@
+"""The overview in about ten lines for a terminal: the page's own words and numbers."""
+
+from __future__ import annotations
+
+from longpole.report import words
+from longpole.report.charts import EXPOSED_COMM, IDLE
+from longpole.report.overview import Overview
+
+MAX_CAVEATS = 3
+"""Reasons to doubt that are spelt out; the page has them all."""
+
+N_KERNELS = 3
+"""Kernels named: the page has the table."""
+
+
+def text(overview: Overview) -> str:
+    """Return the summary, one fact a line; text from dumps is made safe for a terminal."""
+    run = overview.run
+    steps = "no steps" if run.first_step is None else f"steps {run.first_step} to {run.last_step}"
+    lines = [
+        f"{words.visible(run.run)}: {words.ranks_seen(run)}, {steps} ({words.count(run.n_timed_steps)}),"
+        f" {words.visible(run.device) if run.device else 'no device named'}",
+        *words.summary(run).replace(". ", ".\n").split("\n"),
+        *(f for m in (EXPOSED_COMM, IDLE) if (f := words.heat_finding(overview.extremes, m))),
+    ]
+    for row in overview.kernels.head(N_KERNELS).to_dicts():
+        name = words.cut_middle(words.visible(row["name"]))
+        share = f"{words.percent(row['share_ratio'])} of the windows, {words.count(row['n_calls'])} calls"
+        lines.append(f"{(row['kind'] or 'others').capitalize()} {share}: {name}")
+    caveats = words.caveats(run)
+    lines += [f"Careful: {c}." for c in caveats[:MAX_CAVEATS]]
+    if len(caveats) > MAX_CAVEATS:
+        lines.append(f"Careful: and {len(caveats) - MAX_CAVEATS} more reasons on the page.")
+    if not caveats:
+        lines.append("Nothing gives reason to doubt these numbers.")
+    return "\n".join(lines)
