@@ -111,8 +111,7 @@ def analyze_run(
     marts = stage(_step_tasks(store, manifest, rank_files, memory), old)
     marts += stage([_run_task(store, manifest, [*rank_files, *marts], memory)], old)
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
-    if updated != manifest:
-        store.publish(updated)
+    store.publish(updated)
     store.sweep(updated)
     return updated
 

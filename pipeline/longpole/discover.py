@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
-from fsspec.utils import get_protocol
+from fsspec.implementations.local import LocalFileSystem
 
 from longpole.errors import DumpError, LongpoleError, UsageError
 
 _DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet")
 
+_TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dumps
+
+_WILDCARDS = "*?["
+
 _RANK_IN_NAME = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?i)(?:^|[^a-z])rank[-_=.]?(\d{1,7})(?!\d)",
-        r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process|local_rank|r)[-_=]?(\d{1,7})(?!\d)",
-        r"[-_.](\d{1,7})(?:\.pt)?(?:\.trace)?\.json(?:\.gz)?(?:\.tmp)?$",
+        r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
+        # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
+        r"(?i)(?:^|(?<!\d)(?<!step)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
+        r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet)(?:\.gz)?(?:\.tmp)?$",
     )
 )
 """From the surest to the least: a name that says rank, a name that says worker, a number before the ending."""
@@ -54,49 +61,71 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
         raise UsageError("no dumps are given", "Name files, a folder of them, or a URL.")
     found: dict[str, Candidate] = {}
     for given in dumps:
+        if not given:  # would mean the working folder
+            raise UsageError("a name of a dump is empty", "Name files, a folder of them, or a URL.")
+        _refuse_chain(given)
         try:
             fs, path = fsspec.core.url_to_fs(given)
         except (ImportError, ValueError) as error:
             raise UsageError(f"{given} cannot be opened: {error}") from error
         try:
             for candidate in _expand(fs, path, given):
+                _refuse_chain(candidate.url)
                 found.setdefault(candidate.url, candidate)
-        except PermissionError as error:
-            raise DumpError(f"{given} cannot be read: {error.strerror or error}") from error
+        except OSError as error:
+            reason = error.strerror or str(error) or type(error).__name__
+            raise DumpError(f"{error.filename or given} cannot be read: {reason}", "Make it readable.") from error
     return sorted(found.values(), key=lambda c: c.url)
+
+
+def _refuse_chain(name: str) -> None:
+    if "::" in name and (Path(name).exists() or name.startswith("file://")):
+        raise DumpError(f"{name} has '::' in its name, which joins file systems in a URL", "Rename it.")
 
 
 def _expand(fs: Any, path: str, given: str) -> list[Candidate]:
     if fs.isfile(path):
-        return [_candidate(fs, path, given, is_named=True)]
+        return [_candidate(fs, path, fs.info(path), is_named=True)]
     if fs.isdir(path):
-        names = [
-            p
-            for p in fs.find(path)
-            if p.lower().endswith(_DUMP_ENDINGS)
-            and PurePosixPath(p).name != "truth.json"
-            and not any(part.startswith(".") for part in PurePosixPath(p).parts[len(PurePosixPath(path).parts) :])
-        ]
-        if not names:
+        found = [_candidate(fs, p, info, is_named=False) for p, info in _files_below(fs, path)]
+        if not found:
             raise DumpError(
                 f"{given} is a folder without dumps",
                 f"It holds no file that ends in {', '.join(_DUMP_ENDINGS)}. Name the dumps or their folder.",
             )
-        return [_candidate(fs, p, given, is_named=False) for p in names]
-    if any(c in given for c in "*?["):
-        names = [p for p in fs.glob(path) if fs.isfile(p)]
-        if names:
-            return [_candidate(fs, p, given, is_named=True) for p in names]
+        return found
+    if any(c in given for c in _WILDCARDS):
+        matches = [p for p in fs.glob(path) if PurePosixPath(p).name != _TRUTH]
+        found = [_candidate(fs, p, fs.info(p), is_named=True) for p in matches if fs.isfile(p)]
+        for folder in (p for p in matches if fs.isdir(p)):
+            found += [_candidate(fs, p, info, is_named=False) for p, info in _files_below(fs, folder)]
+        if found:
+            return found
         raise DumpError(f"{given} matches no file", "Quote the pattern, or let the shell expand it.")
     if fs.exists(path):
         raise DumpError(f"{given} is neither a file nor a folder", "A dump is a regular file.")
     raise DumpError(f"{given} does not exist", "Name dumps, a folder of them, or a URL that fsspec knows.")
 
 
-def _candidate(fs: Any, path: str, given: str, *, is_named: bool) -> Candidate:
-    info = fs.info(path)
+def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the files of a folder, at any depth, that have a dump's ending; links to folders are not followed."""
+    is_local = isinstance(fs, LocalFileSystem)
+    depth = len(PurePosixPath(folder).parts)
+    for path, info in fs.find(folder, detail=True, **({"on_error": "raise"} if is_local else {})).items():
+        inside = PurePosixPath(path).parts[depth:]
+        if not path.lower().endswith(_DUMP_ENDINGS) or inside[-1] == _TRUTH or any(p.startswith(".") for p in inside):
+            continue
+        if is_local:  # a pipe or a device never ends, and a link may point to one, or to nothing
+            if not Path(path).is_file():
+                continue
+            info = fs.info(path)
+        yield path, info
+
+
+def _candidate(fs: Any, path: str, info: dict[str, Any], *, is_named: bool) -> Candidate:
     url = fs.unstrip_protocol(path)
-    name = path if get_protocol(given) in ("file", "local") else url
+    # A name need not be text: what is none travels as an escape, as manifests and pages hold text alone.
+    name = (path if isinstance(fs, LocalFileSystem) else url).encode("utf-8", "backslashreplace").decode()
     modified = str(info.get("mtime") or info.get("LastModified") or info.get("ETag") or info.get("created") or "")
     return Candidate(url, name, int(info.get("size") or 0), modified, is_named)
 
@@ -112,10 +141,10 @@ def rank_from_name(name: str, pattern: str | None = None) -> int | None:
             match = re.search(pattern, name)
         except re.error as error:
             raise LongpoleError(f"--rank-from {pattern!r} is no regular expression: {error}") from error
-        if match is None or not match.groups() or not (match[1] or "").isdigit():
+        if match is None or not match.groups() or not re.fullmatch(r"[0-9]{1,9}", match[1] or ""):
             raise LongpoleError(
                 f"--rank-from {pattern!r} finds no rank in {name}",
-                "Its first group must match the digits of the rank in every dump's path.",
+                "Its first group must match the digits of the rank, nine at most, in every dump's path.",
             )
         return int(match[1])
     parts = PurePosixPath(name).parts
@@ -127,19 +156,25 @@ def rank_from_name(name: str, pattern: str | None = None) -> int | None:
 
 
 def run_name(dumps: Sequence[str]) -> str:
-    """Return a name for the run that these dumps make: their folder's, else the one file's stem."""
-    candidates = [PurePosixPath(re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/")) for d in dumps]
-    first = candidates[0]
-    is_file = first.name.lower().endswith(_DUMP_ENDINGS) or any(c in first.name for c in "*?[")
-    if not is_file:
-        name = first.name
-    elif len(candidates) == 1 and not any(c in first.name for c in "*?["):
-        name = re.sub(r"(?i)(\.pt)?(\.trace)?\.(json|parquet)(\.gz)?(\.tmp)?$", "", first.name)
+    """Return a name for the run that these dumps make: their common folder's, else the one file's stem."""
+    plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") for d in dumps]
+    if len(plain) == 1 and _is_file_name(plain[0]):
+        name = re.sub(r"(?i)(\.pt)?(\.trace)?\.(json|parquet)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name)
     else:
-        name = first.parent.name
-    if name in ("", ".", ".."):
-        import os
-
-        name = PurePosixPath(os.path.abspath(dumps[0])).name  # noqa: PTH100  only the working folder has no name of its own
+        folders = [os.path.abspath(_folder_of(p)) for p in plain]  # noqa: PTH100  links keep their own name
+        name = PurePosixPath(os.path.commonpath(folders)).name
     name = re.sub(r"[^A-Za-z0-9._+=@-]+", "-", name).strip("-._+=@")[:128]
     return name or "run"
+
+
+def _is_file_name(path: str) -> bool:
+    return path.lower().endswith(_DUMP_ENDINGS) and not any(c in path for c in _WILDCARDS)
+
+
+def _folder_of(path: str) -> str:
+    """Return the folder that a name means, up to its first part with a wildcard."""
+    parts = PurePosixPath(path).parts
+    wild = next((n for n, part in enumerate(parts) if any(c in part for c in _WILDCARDS)), None)
+    if wild is not None:
+        return str(PurePosixPath(*parts[:wild]))
+    return str(PurePosixPath(path).parent) if _is_file_name(path) else path

@@ -3,7 +3,7 @@
 -- rank                  INTEGER  Rank.
 -- host                  VARCHAR  Host it ran on; NULL where the dump does not say.
 -- device_name           VARCHAR  Device it ran on; NULL where the dump does not say.
--- source                VARCHAR  View its windows come from: rank_steps, else rank_captures; NULL where neither has any.
+-- source                VARCHAR  View its windows come from: rank_steps, else rank_captures; NULL without windows.
 -- n_windows             BIGINT   Windows that have a duration.
 -- window_ns             BIGINT   Median window; an observed value; NULL without windows.
 -- compute_ratio         DOUBLE   Share of its windows in which the device computed; NULL without windows.

@@ -10,7 +10,7 @@
 -- verdict              VARCHAR    'ok', or that the run must be read with care.
 -- reasons              VARCHAR[]  Why the verdict is not ok.
 -- recorded_ranks       VARCHAR    Recorded ranks as ranges, the first $max_ranges of them; NULL where there is none.
--- window_source        VARCHAR    View the windows come from: rank_steps, else rank_captures; NULL where neither has any.
+-- window_source        VARCHAR    View the windows come from: rank_steps, else rank_captures; NULL without windows.
 -- step_sources         VARCHAR    How steps were found (marker, inferred, window), comma-separated; NULL where unknown.
 -- first_step           BIGINT     Smallest step number; NULL without steps.
 -- last_step            BIGINT     Largest step number; NULL without steps.

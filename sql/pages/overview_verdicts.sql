@@ -1,4 +1,4 @@
--- One row per view and verdict other than ok, at most $max_verdicts of them: how often it was given and for which steps.
+-- One row per view and verdict other than ok, at most $max_verdicts of them: how often and for which steps.
 --
 -- source       VARCHAR  View the verdict stands in: steps, rank_steps or rank_captures.
 -- verdict      VARCHAR  The verdict; 'no verdict' where it is NULL.

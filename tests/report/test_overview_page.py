@@ -279,6 +279,12 @@ def test_data_in_a_script_element_cannot_end_it() -> None:
     assert json.loads(page.json_block({"a": "</script>"})) == {"a": "</script>"}
 
 
+def test_the_script_stays_small_enough_to_be_read(tiny: BeautifulSoup) -> None:
+    script = tiny.find_all("script")[-1].string
+    assert script is not None
+    assert len(script.strip().splitlines()) <= 100
+
+
 def test_chart_data_holds_numbers_alone() -> None:
     def leaves(node: Any) -> Iterator[Any]:
         if isinstance(node, dict):

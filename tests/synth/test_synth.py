@@ -253,10 +253,17 @@ def test_idle_causes_has_one_gap_for_each_cause(tmp_path: Path) -> None:
 def test_without_a_device_operators_are_compute_and_gloo_spans_are_comm(tmp_path: Path) -> None:
     rows = _truth("cpu", tmp_path)["rank_steps"]
 
-    assert [
-        (row["compute_ns"], row["comm_ns"], row["exposed_comm_ns"], row["idle_input_ns"], row["idle_host_ns"])
-        for row in rows
-    ] == [(65 * MS, 35 * MS, 15 * MS, 10 * MS, 10 * MS)] * 3 + [(65 * MS, 26 * MS, 10 * MS, 15 * MS, 10 * MS)] * 3
+    assert [(row["compute_ns"], row["comm_ns"], row["exposed_comm_ns"], row["idle_ns"]) for row in rows] == [
+        *[(65 * MS, 35 * MS, 15 * MS, 20 * MS)] * 3,
+        *[(65 * MS, 26 * MS, 10 * MS, 25 * MS)] * 3,
+    ]
+    # Nothing follows the last step's last gap.
+    assert [(row["idle_input_ns"], row["idle_host_ns"], row["idle_other_ns"]) for row in rows] == [
+        *[(10 * MS, 10 * MS, 0)] * 2,
+        (10 * MS, 5 * MS, 5 * MS),
+        *[(15 * MS, 10 * MS, 0)] * 2,
+        (15 * MS, 5 * MS, 5 * MS),
+    ]
 
 
 def test_the_parts_of_every_step_add_up(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -12,39 +13,28 @@ from rich.console import Console
 from longpole import __version__
 from longpole.errors import LongpoleError
 
-COMMANDS: dict[str, str] = {
-    "run": "Read dumps, analyze them, write the overview page and print a summary.",
-    "ingest": "Read dumps into a run's events.",
-    "analyze": "Compute a run's facts and marts from its events.",
-    "report": "Write a page of a run that is analyzed.",
-    "query": "Answer a question in SQL over the views.",
-    "views": "List the views, or the columns of one.",
-    "inspect": "Say what each file is. No store is touched.",
-    "check": "Test a run against every rule; exit 3 where one is broken.",
-    "runs": "List the runs of a store.",
-    "synth": "Write dumps with a known answer.",
-}
-"""Every command and what it does; NAME is the function NAME of longpole.cli.NAME, imported when it is called."""
+COMMANDS = ("run", "ingest", "analyze", "report", "query", "views", "inspect", "check", "runs", "synth")
+"""Every command, as help lists them; NAME is the function NAME of longpole.cli.NAME."""
 
 
-def make_app() -> App:
-    """Return the application; errors of usage come back as exceptions."""
+def make_app(wanted: str | None = None) -> App:
+    """Return the application with every command, or with the wanted one alone: importing all takes a second."""
     app = App(
         name="longpole",
         version=__version__,
         help="What a many-GPU training run is waiting on: profiler dumps in, per-step answers in SQL and a page out.",
         help_format="plaintext",
     )
-    for name, what in COMMANDS.items():
-        app.command(f"longpole.cli.{name}:{name}", name=name, help=what)
+    for name in COMMANDS if wanted not in COMMANDS else (wanted,):
+        app.command(getattr(importlib.import_module(f"longpole.cli.{name}"), name), name=name, sort_key=COMMANDS.index(name))
     return app
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 the input or the user is wrong, 2 usage, 3 a gate failed."""
     tokens = list(sys.argv[1:] if argv is None else argv)
-    app = make_app()
     try:
+        app = make_app(tokens[0] if tokens else None)
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:

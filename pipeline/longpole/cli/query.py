@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, Literal
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
 from rich.console import Console
@@ -64,7 +66,7 @@ def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
     if form == "parquet":
         if sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal", "Redirect it: ... --format parquet > rows.parquet")
-        reader = answer.to_arrow_reader(100_000)
+        reader = _batches(answer)
         with pq.ParquetWriter(sys.stdout.buffer, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
@@ -72,7 +74,7 @@ def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
     is_first = True
     if form == "json":
         sys.stdout.write("[")
-    for batch in answer.to_arrow_reader(100_000):
+    for batch in _batches(answer):
         frame = pl.DataFrame(pl.from_arrow(batch))
         if form == "csv":
             nested = [c for c, t in frame.schema.items() if t.is_nested()]
@@ -86,6 +88,12 @@ def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
         sys.stdout.write("\n]\n")
     elif is_first:
         sys.stdout.write(",".join(d[0] for d in answer.description or []) + "\n")
+
+
+def _batches(answer: duckdb.DuckDBPyConnection) -> pa.RecordBatchReader:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the copy it warns of is one batch at a time
+        return answer.to_arrow_reader(100_000)
 
 
 def _json(value: object) -> str:

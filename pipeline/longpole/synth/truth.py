@@ -113,7 +113,7 @@ class RankTruth:
         cuts = self._windows(work) if self._has_device else self._marker_bounds()
         cuts = cuts[: n_steps + 1]
         pieces = _Pieces({kind: self._kept[kind] for kind in _KINDS}, cuts)
-        idle = self._idle(pieces, work) if self._has_device else self._host_idle(pieces)
+        idle = self._idle(pieces, work) if self._has_device else self._host_idle(pieces, work)
         columns = {
             "rank": np.full(n_steps, self._rank),
             "step": np.array([number for number, _, _ in self._markers[:n_steps]]),
@@ -187,13 +187,17 @@ class RankTruth:
         """Return the windows of a dump without a device: its CPU steps."""
         return np.array([self._markers[0][1], *(end for _, _, end in self._markers)])
 
-    def _host_idle(self, pieces: _Pieces) -> dict[str, Times]:
+    def _host_idle(self, pieces: _Pieces, work: Times) -> dict[str, Times]:
+        """Return the idle time of each window by cause where there is no device: nothing is launched or queued."""
         g0, g1, window = pieces.gaps()
-        waited = _covered([self._kept["input"]], g0, g1)
-        idle = {cause: pieces.by_window(window, np.zeros_like(g0)) for cause in CAUSES}
-        idle["input"] = pieces.by_window(window, waited)
-        idle["host"] = pieces.by_window(window, g1 - g0 - waited)
-        return idle
+        has_next = np.searchsorted(work[:, _START], g1) < len(work)
+        waited = np.where(has_next, _covered([self._kept["input"]], g0, g1), 0)
+        causes = {cause: np.zeros_like(g0) for cause in CAUSES} | {
+            "input": waited,
+            "host": np.where(has_next, g1 - g0 - waited, 0),
+            "other": np.where(has_next, 0, g1 - g0),
+        }
+        return {cause: pieces.by_window(window, amounts) for cause, amounts in causes.items()}
 
     def _keep(self, name: str, rows: Times) -> None:
         self._kept[name] = np.concatenate([self._kept[name], rows])
