@@ -111,7 +111,8 @@ def analyze_run(
     marts = stage(_step_tasks(store, manifest, rank_files, memory), old)
     marts += stage([_run_task(store, manifest, [*rank_files, *marts], memory)], old)
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
-    store.publish(updated)
+    if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
+        store.publish(updated)
     store.sweep(updated)
     return updated
 
