@@ -107,7 +107,9 @@ def test_the_order_in_which_files_and_dumps_came_leaves_the_bytes_alone(store: S
 
 def test_a_reader_in_a_loop_never_sees_half_a_manifest(store: Store) -> None:
     small = Manifest("one", files=(published(),))
-    large = Manifest("one", files=tuple(published(f"facts/kernels/rank={n:05d}.parquet", "kernels") for n in range(500)))
+    large = Manifest(
+        "one", files=tuple(published(f"facts/kernels/rank={n:05d}.parquet", "kernels") for n in range(500))
+    )
     store.publish(small)
     done = threading.Event()
     failures: list[BaseException] = []
@@ -212,7 +214,24 @@ def test_a_renamed_folder_is_a_run_of_its_new_name(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "../x", "a/b", "/etc", "a\\b", "é", "a b", "-rf", ".hidden", "a\n", "a\0b", "x" * 129, "x" * 200, "~"],
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        "/etc",
+        "a\\b",
+        "é",
+        "a b",
+        "-rf",
+        ".hidden",
+        "a\n",
+        "a\0b",
+        "x" * 129,
+        "x" * 200,
+        "~",
+    ],
 )
 def test_a_name_that_could_leave_the_store_names_no_run(store: Store, name: str) -> None:
     uses: list[Callable[[], object]] = [
@@ -266,9 +285,7 @@ def test_a_file_from_another_file_system_appears_whole_or_not_at_all(
     assert not made.exists()
 
 
-def test_a_copy_that_fails_leaves_nothing_behind(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_fails_leaves_nothing_behind(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path, to: str | Path) -> Path:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
@@ -511,6 +528,16 @@ def test_of_many_that_find_a_dead_lock_one_takes_it(store: Store, monkeypatch: p
             barrier.wait()  # all have found it dead before any acts on it
         return answer
 
+    def take(everyone: threading.Barrier, holders: list[str], refused: list[str]) -> None:
+        judged.once = False
+        try:
+            with Store(store.url).lock("one"):
+                holders.append("held")
+                everyone.wait()
+        except StoreError as error:
+            refused.append(error.fact)
+            everyone.wait()
+
     monkeypatch.setattr(locks, "_is_dead", together)
     for _ in range(20):
         leave_lock(store, "one", host=socket.gethostname(), pid=dead, since="?")
@@ -518,17 +545,7 @@ def test_of_many_that_find_a_dead_lock_one_takes_it(store: Store, monkeypatch: p
         holders: list[str] = []
         refused: list[str] = []
 
-        def take() -> None:
-            judged.once = False
-            try:
-                with Store(store.url).lock("one"):
-                    holders.append("x")
-                    everyone.wait()  # noqa: B023  one round at a time
-            except StoreError as error:
-                refused.append(error.fact)
-                everyone.wait()  # noqa: B023
-
-        threads = [threading.Thread(target=take) for _ in range(n)]
+        threads = [threading.Thread(target=take, args=(everyone, holders, refused)) for _ in range(n)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -576,7 +593,7 @@ with store.lock("one"):
 def test_a_killed_writer_leaves_nothing_a_reader_sees_and_the_next_one_succeeds(store: Store, tmp_path: Path) -> None:
     store.put(local_file(tmp_path), "one", "events/rank=00000/d.parquet")
     store.publish(Manifest("one", files=(published(),)))
-    writer = subprocess.Popen(
+    writer = subprocess.Popen(  # noqa: S603  this interpreter and the text above
         [sys.executable, "-c", WRITER, store.url, str(tmp_path / "made")], stdout=subprocess.PIPE, text=True
     )
     try:

@@ -6,17 +6,25 @@ Every key is optional. A key that does not exist is an error that names the near
 from __future__ import annotations
 
 import difflib
+import math
+import re
 import tomllib
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import duckdb
 import msgspec
 
 from longpole.errors import LongpoleError
 
+_CURE = "README, section run.toml, shows every key and its type."
+
 STEP_PATTERN = r"^ProfilerStep#(\d+)$"
 """torch.profiler's own marker (torch/profiler/profiler.py names the range of each step so)."""
+
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -27,53 +35,55 @@ class Model(_Table, frozen=True):
     """[model]: sizes that FLOPs follow from."""
 
     name: str | None = None
-    params: int | None = None
-    active_params: int | None = None
-    embedding_params: int | None = None
-    layers: int | None = None
-    hidden: int | None = None
-    heads: int | None = None
-    head_dim: int | None = None
-    seq_len: int | None = None
+    params: Count | None = None
+    active_params: Count | None = None
+    embedding_params: Count | None = None
+    layers: Count | None = None
+    hidden: Count | None = None
+    heads: Count | None = None
+    head_dim: Count | None = None
+    seq_len: Count | None = None
+    experts: Count | None = None  # of one mixture-of-experts layer
+    experts_per_token: Count | None = None
 
 
 class Batch(_Table, frozen=True):
     """[batch]: tokens of one update."""
 
-    tokens_per_step: int | None = None
-    sequences_per_microbatch: int | None = None
-    accumulation: int | None = None
-    scored_targets_per_step: int | None = None
+    tokens_per_step: Count | None = None
+    sequences_per_microbatch: Count | None = None
+    accumulation: Count | None = None
+    scored_targets_per_step: Count | None = None
 
 
 class Hardware(_Table, frozen=True):
     """[hardware]: peaks of one device."""
 
     device: str | None = None
-    peak_flops: float | None = None
+    peak_flops: Rate | None = None
     dtype: str | None = None
-    hbm_bytes_per_s: float | None = None
-    link_bytes_per_s: float | None = None
-    nodes: int | None = None
+    hbm_bytes_per_s: Rate | None = None
+    link_bytes_per_s: Rate | None = None
+    nodes: Count | None = None
 
 
 class Parallel(_Table, frozen=True):
     """[parallel]: sizes of the mesh."""
 
-    dp: int | None = None
-    tp: int | None = None
-    pp: int | None = None
-    ep: int | None = None
-    cp: int | None = None
-    microbatches: int | None = None
-    virtual_stages: int | None = None
+    dp: Count | None = None
+    tp: Count | None = None
+    pp: Count | None = None
+    ep: Count | None = None
+    cp: Count | None = None
+    microbatches: Count | None = None
+    virtual_stages: Count | None = None
 
 
 class Steps(_Table, frozen=True):
     """[steps]: how a step is marked; the first group of `marker` is its number."""
 
     marker: str = STEP_PATTERN
-    per_update: int | None = None
+    per_update: Count | None = None
 
 
 class Topology(_Table, frozen=True):
@@ -138,19 +148,34 @@ def parse(text: str, path: str) -> RunConfig:
     """
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise LongpoleError(f"{path} is not TOML: {error}", "README, section run.toml, shows every key.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise LongpoleError(f"{path} is not TOML: {error}", _CURE) from error
     _refuse_unknown(tables, path)
     try:
         config = msgspec.convert(tables, RunConfig)
     except msgspec.ValidationError as error:
-        raise LongpoleError(f"{path}: {error}", "README, section run.toml, shows every key and its type.") from error
-    for key, pattern in (
-        ("[steps] marker", config.steps.marker),
-        *(("[comm] kernels", p) for p in config.comm.kernels),
-    ):
-        _check_pattern(path, key, pattern)
+        raise LongpoleError(f"{path}: {_in_words(error)}", _CURE) from error
+    for name, threshold in config.gates.items():
+        if not math.isfinite(threshold):
+            raise LongpoleError(f"{path}: [gates] {name} = {threshold} is no threshold", "Write a number.")
+    for rate in ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s"):
+        if not math.isfinite(getattr(config.hardware, rate) or 0):
+            raise LongpoleError(f"{path}: [hardware] {rate} must be finite", "Leave out what is not known.")
+    _check_pattern(path, "[steps] marker", config.steps.marker, has_number=True)
+    for pattern in config.comm.kernels:
+        _check_pattern(path, "[comm] kernels", pattern)
+    for name, pattern in config.phases.items():
+        _check_pattern(path, f"[phases] {name}", pattern)
     return config
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """Return msgspec's message with the place as TOML spells it."""
+    match = re.fullmatch(r"(.*) - at `\$\.(\w+)(?:\.(\w+))?.*`", str(error), re.DOTALL)
+    if match is None:
+        return str(error)
+    place = f"[{match[2]}]" + (f" {match[3]}" if match[3] else "")
+    return f"{place}: {match[1].replace(' | null', '')}"
 
 
 def _refuse_unknown(tables: dict[str, Any], path: str) -> None:
@@ -174,13 +199,19 @@ def _nearest(word: str, known: dict[str, Any], form: str) -> str:
     return f"It knows: {', '.join(form.format(k) for k in known)}."
 
 
-def _check_pattern(path: str, key: str, pattern: str) -> None:
-    group = 1 if key == "[steps] marker" else 0
-    try:
-        duckdb.execute("SELECT regexp_extract('x', $1, $2)", [pattern, group]).fetchall()
-    except duckdb.Error as error:
-        what = "has no group for the step's number" if "group" in str(error).lower() else "is no regular expression"
-        raise LongpoleError(
-            f"{path}: {key} = {pattern!r} {what}",
-            "Write an RE2 pattern; the first group of [steps] marker is the step's number, as in '^Step (\\d+)$'.",
-        ) from error
+def _check_pattern(path: str, key: str, pattern: str, *, has_number: bool = False) -> None:
+    cure = "Write an RE2 pattern."
+    if has_number:
+        cure = "Write an RE2 pattern whose first group is the step's number, as in '^Step (\\d+)$'."
+    elif not pattern:
+        raise LongpoleError(f"{path}: {key} = '' matches every name", cure)
+    groups = ", ['number']" if has_number else ""
+    with duckdb.connect() as con:
+        try:
+            # Named groups are the one way in SQL to ask a pattern how many it has.
+            con.execute(f"SELECT regexp_extract('x', $1{groups})", [pattern]).fetchall()
+        except duckdb.Error as error:
+            what = "is no regular expression"
+            if "capturing group" in str(error):
+                what = "has no group for the step's number"
+            raise LongpoleError(f"{path}: {key} = {pattern!r} {what}", cure) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,7 +26,7 @@ _RANK_IN_NAME = tuple(
         r"(?i)(?:^|[^a-z])rank[-_=.]?(\d{1,7})(?!\d)",
         r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
         # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
-        r"(?i)(?:^|(?<!\d)(?<!step)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
+        r"(?i)(?:^|(?<!\d)(?<!ranks)(?<!step)(?<!steps)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
         r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet)(?:\.gz)?(?:\.tmp)?$",
     )
 )
@@ -59,10 +59,10 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
     """
     if not dumps:
         raise UsageError("no dumps are given", "Name files, a folder of them, or a URL.")
+    if not all(dumps):  # would mean the working folder
+        raise UsageError("a name of a dump is empty", "Name files, a folder of them, or a URL.")
     found: dict[str, Candidate] = {}
     for given in dumps:
-        if not given:  # would mean the working folder
-            raise UsageError("a name of a dump is empty", "Name files, a folder of them, or a URL.")
         _refuse_chain(given)
         try:
             fs, path = fsspec.core.url_to_fs(given)
@@ -95,7 +95,8 @@ def _expand(fs: Any, path: str, given: str) -> list[Candidate]:
             )
         return found
     if any(c in given for c in _WILDCARDS):
-        matches = [p for p in fs.glob(path) if PurePosixPath(p).name != _TRUTH]
+        hides = not PurePosixPath(given).name.startswith(".")
+        matches = [p for p in fs.glob(path) if not _is_left_out(PurePosixPath(p).name, hides)]
         found = [_candidate(fs, p, fs.info(p), is_named=True) for p in matches if fs.isfile(p)]
         for folder in (p for p in matches if fs.isdir(p)):
             found += [_candidate(fs, p, info, is_named=False) for p, info in _files_below(fs, folder)]
@@ -109,17 +110,30 @@ def _expand(fs: Any, path: str, given: str) -> list[Candidate]:
 
 def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the files of a folder, at any depth, that have a dump's ending; links to folders are not followed."""
-    is_local = isinstance(fs, LocalFileSystem)
     depth = len(PurePosixPath(folder).parts)
-    for path, info in fs.find(folder, detail=True, **({"on_error": "raise"} if is_local else {})).items():
+    is_local = isinstance(fs, LocalFileSystem)
+    listed: Iterable[tuple[str, dict[str, Any]]]
+    listed = ((p, {}) for p in _local_names(folder)) if is_local else fs.find(folder, detail=True).items()
+    for path, info in listed:
         inside = PurePosixPath(path).parts[depth:]
-        if not path.lower().endswith(_DUMP_ENDINGS) or inside[-1] == _TRUTH or any(p.startswith(".") for p in inside):
+        if not path.lower().endswith(_DUMP_ENDINGS) or any(_is_left_out(part, True) for part in inside):
             continue
-        if is_local:  # a pipe or a device never ends, and a link may point to one, or to nothing
-            if not Path(path).is_file():
-                continue
-            info = fs.info(path)
-        yield path, info
+        if not is_local:
+            yield path, info
+        elif Path(path).is_file():  # a pipe or a device never ends, and a link may point to one, or to nothing
+            yield path, fs.info(path)
+
+
+def _local_names(folder: str) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise error
+
+    for base, _, names in os.walk(folder, onerror=fail):
+        yield from (f"{base}/{name}" for name in names)
+
+
+def _is_left_out(name: str, hides: bool) -> bool:
+    return name == _TRUTH or (hides and name.startswith("."))
 
 
 def _candidate(fs: Any, path: str, info: dict[str, Any], *, is_named: bool) -> Candidate:
@@ -157,7 +171,7 @@ def rank_from_name(name: str, pattern: str | None = None) -> int | None:
 
 def run_name(dumps: Sequence[str]) -> str:
     """Return a name for the run that these dumps make: their common folder's, else the one file's stem."""
-    plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") for d in dumps]
+    plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") or "/" for d in dumps]
     if len(plain) == 1 and _is_file_name(plain[0]):
         name = re.sub(r"(?i)(\.pt)?(\.trace)?\.(json|parquet)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name)
     else:

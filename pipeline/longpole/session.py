@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import duckdb
-import fsspec
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import FSSpecHandler, PyFileSystem
+from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from longpole import catalog
-from longpole.analyze import DUMP_TABLE, dumps_table
-from longpole.errors import LongpoleError
-from longpole.store import Manifest, PublishedFile, Store
+from longpole.analyze import dumps_table
+from longpole.errors import LongpoleError, StoreError, UsageError
+from longpole.store import Manifest, PublishedFile, Store, gone
+from longpole.text import printable
 
 DEFAULT_SESSION_MEMORY = 2 << 30
 """Bytes that a query may hold before it spills."""
+
+_MOST_MEMORY = 1 << 50
+"""Beyond this DuckDB takes no number; no machine has it."""
+
+_ANSWERED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI)
+"""MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
 class Session:
     """Views over every run of a store, or over some; use as a context manager.
 
-    `con` answers any SELECT over the views and nothing else: no file can be read or written through it.
+    `con` reads the views and no file: whatever is asked through it, nothing outside its own memory and its own spill
+    folder is read or written. `sql` answers one SELECT and refuses all else in words.
     """
 
     def __init__(
         self, store: Store, runs: Sequence[str] | None = None, *, memory: int = DEFAULT_SESSION_MEMORY
     ) -> None:
-        manifests = [store.manifest(r) for r in (runs if runs is not None else store.runs())]
+        names = store.runs() if runs is None else list(dict.fromkeys(runs))
+        manifests = [store.manifest(r) for r in names]
         if not manifests:
             raise LongpoleError(
                 f"{store.url} holds no runs", "Make one with `longpole run DUMPS`, or name another --store."
             )
         self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
         self.con = duckdb.connect()
-        self.con.execute("SET enable_progress_bar = false")
-        self.con.execute("SET asof_loop_join_threshold = 0")
-        self.con.execute(f"SET memory_limit = '{int(memory)}B'")
-        self.con.execute("SET temp_directory = $1", [self._spill.name])
-        filesystem = (
-            PyFileSystem(FSSpecHandler(fsspec.filesystem(store.fs.protocol[0]))) if not store.is_local else None
-        )
-        for relation in _stored_relations():
-            self._add_view(store, manifests, relation, filesystem)
-        self._add_dumps(manifests)
-        for relation in catalog.needed("fleet", _given()):
-            self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
-            _comment(self.con, relation)
-        self.con.execute("SET enable_external_access = false")
-        self.con.execute("SET lock_configuration = true")
+        try:
+            with self.explaining():
+                self._open(store, manifests, memory)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Session:
         return self
@@ -71,19 +71,79 @@ class Session:
         ).fetchall()
         return [r[0] for r in rows]
 
+    def sql(self, text: str, parameters: dict[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
+        """Return the rows of one SELECT, not yet read; read them within `explaining` too.
+
+        Raises:
+            UsageError: The text is not one SELECT.
+            LongpoleError: It does not parse, or asks for what is not there.
+        """
+        with self.explaining():
+            statements = self.con.extract_statements(text)
+            if len(statements) != 1:
+                raise UsageError(f"{len(statements)} statements are given", "Write one SELECT.")
+            kind = statements[0].type
+            if kind not in _ANSWERED:
+                raise UsageError(f"{kind.name} is not answered here: the store is read-only", "Write one SELECT.")
+            relation = self.con.sql(text, params=parameters or {})
+        assert relation is not None
+        return relation
+
+    @contextlib.contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Turn what DuckDB says of a query into an error with a cure.
+
+        Raises:
+            LongpoleError: The query failed.
+        """
+        try:
+            yield
+        except duckdb.Error as error:
+            raise LongpoleError(f"the query failed: {printable(str(error))}", self._cure(error)) from error
+
+    def _cure(self, error: duckdb.Error) -> str:
+        if isinstance(error, duckdb.CatalogException):
+            return f"Views: {', '.join(self.views())}."
+        if isinstance(error, duckdb.BinderException):
+            return "`longpole views NAME` lists a view's columns."
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return "Give it more with --memory, or ask for fewer rows."
+        if isinstance(error, duckdb.PermissionException):
+            return "A query reads the views and nothing else."
+        if "reading the stream registered" in str(error):  # DuckDB's words for a file that pyarrow could not read
+            return "A file that the manifest names is gone or damaged. Make it again: longpole analyze RUN."
+        return ""
+
+    def _open(self, store: Store, manifests: Sequence[Manifest], memory: int) -> None:
+        self.con.execute("SET python_enable_replacements = false")  # a caller's variables are no tables
+        self.con.execute("SET enable_progress_bar = false")
+        self.con.execute("SET asof_loop_join_threshold = 0")
+        self.con.execute("SET temp_directory = $1", [self._spill.name])
+        filesystem = LocalFileSystem() if store.is_local else PyFileSystem(FSSpecHandler(store.fs))
+        for relation in _stored_relations():
+            self._add_view(store, manifests, relation, filesystem)
+        self._add_dumps(manifests)
+        for relation in catalog.needed("fleet", _given()):
+            self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
+            _comment(self.con, relation)
+        self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
+        self.con.execute("SET enable_external_access = false")
+        self.con.execute("SET lock_configuration = true")
+
     def _add_view(
-        self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: Any
+        self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: FileSystem
     ) -> None:
+        columns = {"run": "VARCHAR", **({"rank": "INTEGER"} if relation.name == "events" else {})}
+        columns |= {c.name: c.type for c in relation.columns}
+        empty = "SELECT " + ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in columns.items()) + " WHERE FALSE"
         files = [(m.run, f) for m in manifests for f in m.of(relation.name)]
-        columns = [c.name for c in relation.columns if c.name != "rank" or relation.name != "events"]
-        keys = ["run", *(["rank"] if relation.name == "events" else [])]
-        listed = ", ".join(f'"{c}"' for c in (*keys, *columns))
+        body = empty
         if files:
-            self.con.register(f"_{relation.name}_files", _dataset(store, relation, files, filesystem))
+            # The header's columns, not a file's: what an earlier version did not write is NULL.
+            schema = self.con.sql(empty).to_arrow_table().schema
+            self.con.register(f"_{relation.name}_files", _dataset(store, files, schema, filesystem))
+            listed = ", ".join(f'"{name}"' for name in columns)
             body = f"SELECT {listed} FROM _{relation.name}_files"
-        else:
-            types = {"run": "VARCHAR", "rank": "INTEGER", **{c.name: c.type for c in relation.columns}}
-            body = "SELECT " + ", ".join(f'NULL::{types[c]} AS "{c}"' for c in (*keys, *columns)) + " WHERE FALSE"
         self.con.execute(f"CREATE VIEW {relation.name} AS {body}")
         _comment(self.con, relation)
 
@@ -123,33 +183,31 @@ def _given() -> set[str]:
 
 
 def _dataset(
-    store: Store, relation: catalog.Relation, files: Sequence[tuple[str, PublishedFile]], filesystem: Any
+    store: Store, files: Sequence[tuple[str, PublishedFile]], schema: pa.Schema, filesystem: FileSystem
 ) -> ds.Dataset:
-    """Return a dataset over exactly these files, with `run` (and `rank` of events) told by their place."""
+    """Return a dataset over exactly these files; `run`, and `rank` where it is told, prune files before they are opened."""
     parquet = ds.ParquetFileFormat()
     fragments = []
-    schema: pa.Schema | None = None
     for run, file in files:
-        path = store.path("runs", run, file.path)
         where = ds.field("run") == run
         if file.rank is not None:
             where = where & (ds.field("rank") == pa.scalar(file.rank, pa.int32()))
-        source: dict[str, Any] = {"filesystem": filesystem or pa.fs.LocalFileSystem()}
-        fragment = parquet.make_fragment(path, partition_expression=where, **source)
-        if schema is None:
-            try:
-                schema = fragment.physical_schema
-            except FileNotFoundError as error:
-                raise LongpoleError(
-                    f"{path} is gone, though the manifest of run {run!r} names it",
-                    f"Something deleted it. Make it again: longpole analyze {run}",
-                ) from error
-        fragments.append(fragment)
-    assert schema is not None
-    for name, type_ in (("rank", pa.int32()), ("run", pa.string())):
-        if name not in schema.names and (name == "run" or relation.name == "events"):
-            schema = schema.insert(0, pa.field(name, type_))
-    return ds.FileSystemDataset(fragments, schema, parquet, filesystem or pa.fs.LocalFileSystem())
+        path = store.path("runs", run, file.path)
+        fragments.append(parquet.make_fragment(path, filesystem=filesystem, partition_expression=where))
+    _refuse_gone(fragments[0], files[0][0])
+    return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
+
+
+def _refuse_gone(fragment: ds.ParquetFileFragment, run: str) -> None:
+    """One file of each table is looked at: of many runs there are too many to look at each before it is needed."""
+    try:
+        _ = fragment.physical_schema
+    except FileNotFoundError as error:
+        raise gone(fragment.path, run) from error
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(
+            f"{fragment.path} cannot be read: {str(error).splitlines()[0]}", f"Make it again: longpole analyze {run}"
+        ) from error
 
 
 def _comment(con: duckdb.DuckDBPyConnection, relation: catalog.Relation) -> None:
@@ -160,6 +218,3 @@ def _comment(con: duckdb.DuckDBPyConnection, relation: catalog.Relation) -> None
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-DUMP_COLUMNS = tuple(DUMP_TABLE.names)

@@ -15,11 +15,10 @@ WITH calls AS (
         max(raw.start_ns + raw.duration_ns) AS end_ns,
         arg_min(raw.thread, raw.start_ns) AS thread
     FROM raw
-    CROSS JOIN params
     WHERE raw.category IN ('runtime', 'driver')
         AND raw.correlation_id IS NOT NULL
         AND raw.start_ns >= 0
-        AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns
+        AND raw.duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params)
     GROUP BY raw.correlation_id
 )
 

@@ -21,11 +21,10 @@ ranges AS (
         raw.start_ns + raw.duration_ns AS end_ns
     FROM raw
     JOIN names ON raw.name = names.name
-    CROSS JOIN params
     WHERE raw.category IN ('cpu_op', 'annotation')
-        AND coalesce(lower(raw.comm_op), '') <> 'wait'
+        AND (raw.comm_op IS NULL OR lower(raw.comm_op) <> 'wait')
         AND raw.start_ns >= 0
-        AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns
+        AND raw.duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params)
 ),
 
 marked AS (

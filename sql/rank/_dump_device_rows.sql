@@ -15,14 +15,13 @@ WITH device AS (
         raw.category,
         raw.name,
         raw.start_ns,
-        raw.start_ns >= 0 AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns AS is_timed,
+        raw.start_ns >= 0 AND raw.duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params) AS is_timed,
         raw.comm_op IS NOT NULL AND lower(raw.comm_op) <> 'wait' AS has_metadata,
         calls.start_ns AS launch_ns,
         calls.end_ns AS launch_end_ns,
         calls.thread AS launch_thread,
         calls.step
     FROM raw
-    CROSS JOIN params
     LEFT JOIN _dump_calls AS calls ON raw.correlation_id = calls.correlation_id
     WHERE raw.category IN ('kernel', 'memcpy', 'memset')
 ),

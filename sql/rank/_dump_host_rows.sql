@@ -20,11 +20,10 @@ WITH spans AS (
             ELSE 'compute'
         END AS kind
     FROM raw
-    CROSS JOIN params
     WHERE category IN ('cpu_op', 'annotation')
         AND row_id NOT IN (SELECT markers.row_id FROM _dump_markers AS markers)
         AND start_ns >= 0
-        AND duration_ns BETWEEN 0 AND longest_event_ns
+        AND duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params)
         AND NOT EXISTS (FROM raw AS device WHERE device.category IN ('kernel', 'memcpy', 'memset'))
 ),
 

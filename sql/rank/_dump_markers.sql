@@ -29,8 +29,7 @@ SELECT
     raw.start_ns + raw.duration_ns AS end_ns
 FROM raw
 JOIN numbered ON raw.name = numbered.name
-CROSS JOIN params
 WHERE raw.category IN ('annotation', 'cpu_op')
     AND numbered.step IS NOT NULL
     AND raw.start_ns >= 0
-    AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns
+    AND raw.duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params)

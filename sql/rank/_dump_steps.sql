@@ -25,10 +25,9 @@ whole AS (
         max(raw.start_ns + raw.duration_ns) AS end_ns,
         TRUE AS is_window
     FROM raw
-    CROSS JOIN params
     WHERE raw.category <> 'trace'
         AND raw.start_ns >= 0
-        AND raw.duration_ns BETWEEN 0 AND params.longest_event_ns
+        AND raw.duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params)
         AND NOT EXISTS (FROM marked)
 )
 

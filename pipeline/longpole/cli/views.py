@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from longpole.analyze import DUMP_TABLE
+from longpole.analyze import DUMP_GRAIN, DUMP_TABLE
 from longpole.errors import UsageError
 from longpole.session import describe, public_views
 
@@ -38,16 +38,26 @@ def views(name: Annotated[str | None, Parameter(help="A view.")] = None, /) -> N
 
 def _grain(name: str) -> str:
     relation = describe(name)
-    return relation.grain if relation else "One row per dump file, rank: what the file says and how whole it is."
+    return relation.grain if relation else DUMP_GRAIN
 
 
 def _columns(name: str) -> list[tuple[str, str, str]]:
     relation = describe(name)
     first = [("run", "VARCHAR", "Run.")]
     if relation is None:
-        return [*first, *((f.name, str(f.type), "") for f in DUMP_TABLE)]
+        return [*first, *((f.name, _DUCKDB[str(f.type)], f.metadata[b"meaning"].decode()) for f in DUMP_TABLE)]
     if name == "events":
         first.append(("rank", "INTEGER", "Rank."))
     if relation.scope == "fleet":
         first = []
     return [*first, *((c.name, c.type, c.meaning) for c in relation.columns)]
+
+
+_DUCKDB = {
+    "string": "VARCHAR",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "bool": "BOOLEAN",
+    "list<item: string>": "VARCHAR[]",
+    "list<element: string>": "VARCHAR[]",
+}

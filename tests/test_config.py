@@ -1,0 +1,237 @@
+"""run.toml: every key that is promised is taken, and whatever else stands there is refused with a cure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from longpole.config import RunConfig, load, parse
+from longpole.errors import LongpoleError
+
+EVERY_KEY = r"""
+[model]
+name = "llama-3-8b"
+params = 8030261248
+active_params = 8030261248
+embedding_params = 525336576
+layers = 32
+hidden = 4096
+heads = 32
+head_dim = 128
+seq_len = 8192
+experts = 64
+experts_per_token = 6
+
+[batch]
+tokens_per_step = 131072
+sequences_per_microbatch = 2
+accumulation = 8
+scored_targets_per_step = 131056
+
+[hardware]
+device = "NVIDIA H100 80GB HBM3"
+peak_flops = 989e12
+dtype = "bfloat16"
+hbm_bytes_per_s = 3.35e12
+link_bytes_per_s = 450_000_000_000
+nodes = 1
+
+[parallel]
+dp = 4
+tp = 2
+pp = 1
+ep = 1
+cp = 1
+microbatches = 8
+virtual_stages = 1
+
+[steps]
+marker = '^Step (\d+)$'
+per_update = 8
+
+[topology]
+file = "hosts.csv"
+
+[run]
+job = "nightly"
+workload = "8b-pretrain"
+
+[comm]
+kernels = ['^my_all_reduce', 'sharp']
+
+[phases]
+forward = '^forward'
+optimizer = 'Optimizer\.step'
+
+[gates]
+step_time_ratio = 1.05
+exposed_comm_ratio = 1
+"""
+
+
+def refused(text: str) -> LongpoleError:
+    with pytest.raises(LongpoleError) as caught:
+        parse(text, "run.toml")
+    assert caught.value.fact.startswith("run.toml")
+    assert caught.value.cure
+    return caught.value
+
+
+def test_every_promised_key_is_taken() -> None:
+    config = parse(EVERY_KEY, "run.toml")
+    assert config.model.params == 8030261248
+    assert (config.model.experts, config.model.experts_per_token) == (64, 6)
+    assert config.batch.accumulation == 8
+    assert config.hardware.peak_flops == 989e12
+    assert config.hardware.link_bytes_per_s == 450e9
+    assert config.parallel.virtual_stages == 1
+    assert config.steps.marker == r"^Step (\d+)$"
+    assert config.topology.file == "hosts.csv"
+    assert config.run.workload == "8b-pretrain"
+    assert config.comm.kernels == ["^my_all_reduce", "sharp"]
+    assert config.phases["forward"] == "^forward"
+    assert config.gates == {"step_time_ratio": 1.05, "exposed_comm_ratio": 1.0}
+
+
+def test_every_key_there_is_stands_in_the_example() -> None:
+    config = parse(EVERY_KEY, "run.toml")
+    tables = {name: getattr(config, name) for name in config.__struct_fields__}
+    missing = [
+        f"[{name}] {key}"
+        for name, table in tables.items()
+        for key in getattr(table, "__struct_fields__", ())
+        if getattr(table, key) in (None, [])
+    ]
+    assert missing == []
+
+
+def test_every_key_is_optional() -> None:
+    assert parse("", "run.toml") == RunConfig()
+    assert parse("# nothing yet\n[model]\n[gates]\n", "run.toml") == RunConfig()
+    assert RunConfig().steps.marker == r"^ProfilerStep#(\d+)$"
+
+
+def test_no_path_is_no_config() -> None:
+    assert load(None) == (RunConfig(), "")
+
+
+def test_the_text_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("# of the team\n[run]\njob = 'x'\n", encoding="utf-8")
+    config, text = load(str(path))
+    assert config.run.job == "x"
+    assert text == "# of the team\n[run]\njob = 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "cure"),
+    [
+        ("[modle]\n", "there is no [modle]", "Did you mean [model]?"),
+        ("gate = 1\n", "there is no [gate]", "Did you mean [gates]?"),
+        ("[model]\nprams = 1\n", "[model] has no key 'prams'", "Did you mean [model] params?"),
+        ("[steps]\nperupdate = 1\n", "[steps] has no key 'perupdate'", "Did you mean [steps] per_update?"),
+        ("[hardware]\npeak = 1\n", "[hardware] has no key 'peak'", "Did you mean [hardware] peak_flops?"),
+        ("[topology]\nzzz = 1\n", "[topology] has no key 'zzz'", "It knows: [topology] file."),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_one(text: str, fact: str, cure: str) -> None:
+    error = refused(text)
+    assert error.fact == f"run.toml: {fact}"
+    assert error.cure == cure
+
+
+def test_an_unknown_section_like_no_other_names_them_all() -> None:
+    assert refused("[zzz]\n").cure == (
+        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [run], [comm], [phases], [gates]."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ('[model]\nparams = "8B"', "[model] params: Expected `int`, got `str`"),
+        ("[model]\nparams = 8.0", "[model] params: Expected `int`, got `float`"),
+        ("[model]\nparams = true", "[model] params: Expected `int`, got `bool`"),
+        ("[model]\nlayers = 0", "[model] layers: Expected `int` >= 1"),
+        ("[parallel]\ndp = -4", "[parallel] dp: Expected `int` >= 1"),
+        ("[model]\nparams = 9223372036854775808", "[model] params: Expected `int` <= 9223372036854775807"),
+        ("[hardware]\npeak_flops = 0.0", "[hardware] peak_flops: Expected `float` > 0.0"),
+        ("[hardware]\npeak_flops = nan", "[hardware] peak_flops: Expected `float` > 0.0"),
+        ("[hardware]\npeak_flops = inf", "[hardware] peak_flops must be finite"),
+        ("[steps]\nper_update = 2026-01-02", "[steps] per_update: Expected `int`"),
+        ("[comm]\nkernels = 'x'", "[comm] kernels: Expected `array`, got `str`"),
+        ("[comm]\nkernels = [1]", "[comm] kernels: Expected `str`, got `int`"),
+        ("[phases]\nforward = 1", "[phases]: Expected `str`, got `int`"),
+        ("[gates]\nstep_time_ratio = '1'", "[gates]: Expected `float`, got `str`"),
+        ("[gates]\nstep_time_ratio = true", "[gates]: Expected `float`, got `bool`"),
+        ("[gates]\nstep_time_ratio = nan", "[gates] step_time_ratio = nan is no threshold"),
+        ("[gates.step]\ntime = 1", "[gates]: Expected `float`, got `object`"),
+        ("model = 3", "[model]: Expected `object`, got `int`"),
+        ("[[model]]\nparams = 1", "[model]: Expected `object`, got `array`"),
+    ],
+)
+def test_a_wrong_type_is_said_with_its_place(text: str, fact: str) -> None:
+    assert refused(text).fact.startswith(f"run.toml: {fact}")
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "[model", "[model]\nparams = ", "[run]\njob = 'x", "a = 1\na = 2", "x = " + "[" * 5000]
+)
+def test_what_is_no_toml_is_an_error(text: str) -> None:
+    assert refused(text).fact.startswith("run.toml is not TOML: ")
+
+
+@pytest.mark.parametrize("marker", ["", "Step", r"Step \d+", r"Step (?:\d+)", r"Step \(\d+\)"])
+def test_a_marker_without_a_group_is_refused(marker: str) -> None:
+    error = refused(f"[steps]\nmarker = '{marker}'")
+    assert error.fact == f"run.toml: [steps] marker = {marker!r} has no group for the step's number"
+    assert r"'^Step (\d+)$'" in error.cure
+
+
+@pytest.mark.parametrize("marker", [r"(\d+)", r"(?:it|step)[ _](\d+)$", r"((\d+))", r"(?P<n>\d+)", "#(.*)#"])
+def test_a_marker_with_a_group_is_taken(marker: str) -> None:
+    assert parse(f"[steps]\nmarker = '{marker}'", "run.toml").steps.marker == marker
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", r"(?=x)", r"(x)\1"])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[steps]\nmarker = '{}'", "[steps] marker"),
+        ("[comm]\nkernels = ['ok', '{}']", "[comm] kernels"),
+        ("[phases]\nforward = '{}'", "[phases] forward"),
+    ],
+)
+def test_a_pattern_that_does_not_parse_is_refused(text: str, place: str, pattern: str) -> None:
+    error = refused(text.format(pattern))
+    assert error.fact == f"run.toml: {place} = {pattern!r} is no regular expression"
+    assert error.cure.startswith("Write an RE2 pattern")
+
+
+@pytest.mark.parametrize("text", ["[comm]\nkernels = ['']", "[phases]\nforward = ''"])
+def test_a_pattern_that_matches_every_name_is_refused(text: str) -> None:
+    assert "matches every name" in refused(text).fact
+
+
+def test_a_file_that_cannot_be_read_is_an_error_with_a_cure(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe[\x00")
+    for path, reason in (
+        (tmp_path / "no-such.toml", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+        (binary, "not UTF-8 text"),
+    ):
+        with pytest.raises(LongpoleError, match=re.escape(f"{path} cannot be read: {reason}")) as caught:
+            load(str(path))
+        assert "--config" in caught.value.cure
+
+
+def test_only_what_links_events_makes_dumps_be_read_again() -> None:
+    key = RunConfig().ingest_key()
+    assert parse("[model]\nparams = 1\n[gates]\nx = 1\n[phases]\nforward = 'x'", "run.toml").ingest_key() == key
+    assert parse(r"[steps]" "\n" r"marker = '(\d+)'", "run.toml").ingest_key() != key
+    one = parse("[comm]\nkernels = ['a', 'b']", "run.toml").ingest_key()
+    assert one != key
+    assert parse("[comm]\nkernels = ['b', 'a']", "run.toml").ingest_key() == one

@@ -1,0 +1,67 @@
+"""README keeps its word: every command, view and dependency is in it, and its commands run as typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from longpole import cli
+from longpole.session import public_views
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert re.search(rf"^\| `longpole {command}\b", README, re.M)
+
+
+@pytest.mark.parametrize("view", public_views())
+def test_every_view_is_in_the_readme(view: str) -> None:
+    assert re.search(rf"^\| `{view}` \|", README, re.M)
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=\[]", d)[0] for d in project["dependencies"]}
+    rows = re.findall(r"^\| ([a-z0-9, -]+) \| ", README.partition("## Dependencies")[2].partition("\n## ")[0], re.M)
+    told = {name.strip() for row in rows for name in row.split(",")} - {"dependency"}
+
+    assert told == names
+
+
+def _command(mark: str) -> str:
+    (found,) = re.findall(rf"^<!-- {mark} -->\n```sh\n(.+)\n```$", README, re.M)
+    return str(found)
+
+
+def test_the_two_commands_are_the_two_commands() -> None:
+    assert _command("run").startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert " && .venv/bin/longpole run fixtures/" in _command("run")
+    assert _command("tests").endswith(".venv/bin/pytest")
+    assert "README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_tour_runs_as_typed(tmp_path: Path) -> None:
+    tour = README.partition("## A quick tour")[2].partition("```sh\n")[2].partition("\n```")[0]
+    lines = [line.partition("  #")[0].strip() for line in tour.splitlines()]
+    assert len(lines) == 6
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "longpole").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m longpole "$@"\n')
+    (tmp_path / "bin" / "longpole").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    script = "set -e\nlongpole synth training -o dumps/ --ranks 2 --steps 3 --gzip\n" + "\n".join(lines)
+
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").exists()
