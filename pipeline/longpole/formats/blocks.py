@@ -8,8 +8,9 @@ left of the cut must read as one whole event; since a JSON object has only one e
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -23,20 +24,26 @@ BLOCK_BYTES = 4 << 20
 LONGEST_EVENT = 32 << 20
 """Bytes after which something without an end is given up as one lost event."""
 
-LONGEST_FRAME = 16 << 20
+LONGEST_FRAME = 4 << 20
 """Bytes kept of what stands before the events, and of what stands behind them."""
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY_BYTES = 4 << 10  # more than that key and any white space in it
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
+_BEFORE = re.compile(rb"\}\s*,\s*\Z")
 _END = re.compile(rb"\}[\s,]*\]")
 _EMPTY = re.compile(rb"[\s,]*\]")
 _FILLER = b" \t\r\n,"
 
+_WIDEST_GAP = 256  # bytes between two events
 _CUTS_TRIED = 64
-_STARTS_TRIED = 16  # an event may hold so many such texts itself
-_MENDED_BYTES = 64 << 10  # mending is slow; a longer event that needs it proves no cut
+_STARTS_TRIED = 16  # an event may hold a few such texts itself
+_BRACES_SEEN = 100_000
+_PROOF_BYTES = 64 << 20
+_PROOF_COST = 64  # of a proof of nothing, in bytes
+_MENDED = 8  # mending is slow: few cuts are proved by it, and by short events alone
+_MENDED_BYTES = 64 << 10
 
 
 class NoEventsError(Exception):
@@ -143,19 +150,17 @@ class EventBlocks:
         """Return the end of the list: behind its last event, and behind its bracket."""
         if empty := _EMPTY.match(data):
             return Cut(0, empty.end())
-        ends = [Cut(match.start() + 1, match.end()) for match in _END.finditer(data)]
-        if not ends:
-            return None
-        starts = [0, *(match.end() - 1 for match in _BETWEEN.finditer(data))]
-        for end in ends:
-            last = bisect_right(starts, end.left)
-            nearest = starts[max(0, last - _STARTS_TRIED) : last]
-            if any(_is_event(data[start : end.left]) for start in reversed(nearest)):
+        budget = _Budget()
+        last: deque[Cut] = deque(maxlen=_CUTS_TRIED)
+        for match in _END.finditer(data):
+            end = Cut(match.start() + 1, match.end())
+            if _is_proved(data, end, _cuts(data, end.left), budget):
                 return end
-        if not is_all:
-            return None
-        # The last event itself is damaged: then the end is where what follows makes sense.
-        return next((end for end in ends[: -_CUTS_TRIED - 1 : -1] if self._is_trailer(data[end.right :])), None)
+            last.appendleft(end)
+            if budget.is_spent:
+                break
+        # The last event itself may be damaged: then the end is where what follows makes sense.
+        return next((end for end in last if self._is_trailer(data[end.right :])), None) if is_all else None
 
     def _is_trailer(self, text: bytes) -> bool:
         return not text.strip() if self.is_list else read_object(b'{"":0' + text) is not None
@@ -164,13 +169,10 @@ class EventBlocks:
         """Yield what is whole of a list without an end."""
         self.is_cut = True
         cut = _last_proved(data, _cuts(data)) or next(_cuts(data), None) or Cut(0, 0)
-        rest = data[cut.right :]
-        braces = [match.end() for match in re.finditer(rb"\}", rest)][: -_CUTS_TRIED - 1 : -1]
-        last = next((end for end in braces if _is_event(rest[:end])), 0)
-        lost = rest[last:].strip(_FILLER)
+        whole = _last_brace(data, cut.right) or cut.left
+        lost = data[whole if whole > cut.right else cut.right :].strip(_FILLER)
         self.n_cut += bool(lost)
         self.n_lost_bytes = len(lost)
-        whole = cut.right + last if last else cut.left
         if whole:
             yield memoryview(data)[:whole]
 
@@ -199,10 +201,44 @@ def _is_top(header: bytes) -> bool:
     return read_object(header + b'"":0}') is not None
 
 
-def _cuts(data: bytes) -> Iterator[Cut]:
-    """Yield what looks like a place between two events, from the last on."""
-    for match in reversed(list(_BETWEEN.finditer(data))):
-        yield Cut(match.start() + 1, match.end() - 1)
+class _Budget:
+    """Bounds the work that text made to mislead can cause."""
+
+    def __init__(self) -> None:
+        self._left = _PROOF_BYTES
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left <= 0
+
+    def is_event(self, text: memoryview) -> bool:
+        """Return whether a text is one whole event, in strict JSON; no once the budget is spent."""
+        self._left -= len(text) + _PROOF_COST
+        if self.is_spent:
+            return False
+        try:
+            _probe.decode(text)
+            return True
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+
+
+class _Probe(msgspec.Struct):
+    ph: str
+
+
+_probe = msgspec.json.Decoder(_Probe)
+
+
+def _cuts(data: bytes, end: int | None = None) -> Iterator[Cut]:
+    """Yield what looks like a place between two events, in any style of writing, from the last before `end` on."""
+    at = len(data) if end is None else end
+    for _ in range(_BRACES_SEEN):
+        at = data.rfind(b"{", 0, at)
+        if at < 0:
+            return
+        if match := _BEFORE.search(data, max(0, at - _WIDEST_GAP), at):
+            yield Cut(match.start() + 1, at)
 
 
 def _learnt_cuts(data: bytes, separator: bytes) -> Iterator[Cut]:
@@ -215,39 +251,49 @@ def _learnt_cuts(data: bytes, separator: bytes) -> Iterator[Cut]:
 
 def _last_proved(data: bytes, cuts: Iterator[Cut]) -> Cut | None:
     """Return the first of `cuts` (which go backwards) to whose left a whole event stands."""
-    seen: list[Cut | None] = []
-
-    def nth(n: int) -> Cut | None:
-        while len(seen) <= n:
-            seen.append(next(cuts, None))
-        return seen[n]
-
+    budget = _Budget()
+    seen = list(islice(cuts, 2))
     for n in range(_CUTS_TRIED):
-        cut = nth(n)
-        if cut is None:
-            return None
-        for m in range(n + 1, n + 1 + _STARTS_TRIED):
-            before = nth(m)
-            if _is_event(data[before.right if before else 0 : cut.left]):
-                return cut
-            if before is None:
-                break
+        if n >= len(seen):
+            break
+        if _is_proved(data, seen[n], chain(seen[n + 1 :], _remember(cuts, seen)), budget):
+            return seen[n]
+    for cut, before in zip(seen[:_MENDED], [*seen[1:], Cut(0, 0)], strict=False):
+        text = data[before.right : cut.left]
+        if len(text) <= _MENDED_BYTES and "ph" in (mended(text.decode("utf-8", "replace")) or ()):
+            return cut
     return None
 
 
-class _Probe(msgspec.Struct):
-    ph: str
+def _is_proved(data: bytes, cut: Cut, before: Iterator[Cut], budget: _Budget) -> bool:
+    """Return whether a whole event stands to the left of `cut`.
+
+    Args:
+        before: The cuts to the left of it, from the next on; an event may hold a few such texts itself.
+        budget: What the proof may cost.
+    """
+    view = memoryview(data)
+    for start in islice(chain((previous.right for previous in before), (0,)), _STARTS_TRIED):
+        if budget.is_event(view[start : cut.left]):
+            return True
+    return False
 
 
-_probe = msgspec.json.Decoder(_Probe)
+def _remember(cuts: Iterator[Cut], seen: list[Cut]) -> Iterator[Cut]:
+    for cut in cuts:
+        seen.append(cut)
+        yield cut
 
 
-def _is_event(text: bytes) -> bool:
-    try:
-        _probe.decode(text)
-        return True
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    if len(text) > _MENDED_BYTES:
-        return False
-    return "ph" in (mended(text.decode("utf-8", "replace")) or ())
+def _last_brace(data: bytes, start: int) -> int:
+    """Return the end of the whole event that begins at `start`, 0 if none does."""
+    budget = _Budget()
+    view = memoryview(data)
+    at = len(data)
+    for _ in range(_CUTS_TRIED):
+        at = data.rfind(b"}", start, at)
+        if at < 0:
+            return 0
+        if budget.is_event(view[start : at + 1]):
+            return at + 1
+    return 0

@@ -23,6 +23,9 @@ from longpole.formats.repair import mended, without_surrogates
 from longpole.formats.tally import Decoded
 
 _ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
+_ENDS_GIVEN_UP = 50  # failures in a block after which only the first such place is tried
+_GIVEN_UP = 2_000  # and after which nothing is mended any more: it is no dump then
+_WINDOW = 16 << 10
 _SAMPLES = 5
 _SAMPLE_CHARS = 1_000
 _RETRIED = 32  # blocks after which the engine gets another chance
@@ -78,18 +81,27 @@ def parse_each(block: memoryview) -> Parsed:
 def _events(text: str) -> Iterator[tuple[str, dict[str, Any] | None, bool]]:
     """Yield each event's text, what it says (None: nothing helped) and whether it had to be mended."""
     decoder = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None)
+    n_given_up = 0
     at = _skip(text, 0)
     while at < len(text):
+        first = _BETWEEN.search(text, at)
+        # A short text at a time, for an error costs as much as what stands before it.
+        window = text[at : max(at + _WINDOW, first.end() if first else len(text))]
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, length = decoder.raw_decode(window)
+            end = at + length
             next_at = _skip(text, end)
             if next_at == end < len(text):
                 raise ValueError("no comma follows")
             yield text[at:end], _checked(value), False
         except (ValueError, RecursionError):
-            end, value = _end_of_bad(text, at)
+            end = first.start() + 1 if first else len(text)
+            event = None
+            if text[at] == "{" and n_given_up < _GIVEN_UP:
+                end, event = _mended_at(text, at, end, _ENDS_TRIED if n_given_up < _ENDS_GIVEN_UP else 1)
+                n_given_up += event is None
             next_at = _skip(text, end)
-            yield text[at:end], _checked(value), True
+            yield text[at:end], event, True
         at = next_at
 
 
@@ -98,19 +110,20 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _end_of_bad(text: str, at: int) -> tuple[int, dict[str, Any] | None]:
+def _mended_at(text: str, at: int, first_end: int, n_tried: int) -> tuple[int, dict[str, Any] | None]:
     """Return where the event that begins at `at` ends, and what it says once mended (None: nothing helped).
 
     An end is only what looks like one, and a name may hold such text: the first few are tried in turn.
     """
-    ends = [match.start() + 1 for match, _ in zip(_BETWEEN.finditer(text, at), range(_ENDS_TRIED), strict=False)]
-    if len(ends) < _ENDS_TRIED:
-        ends.append(len(text))
-    for end in ends:
-        value = mended(text[at:end])
-        if value is not None:
-            return end, value
-    return ends[0], None
+    end = first_end
+    for _ in range(n_tried):
+        if (value := mended(text[at:end])) is not None:
+            return end, _checked(value)
+        if end >= len(text):
+            break
+        following = _BETWEEN.search(text, end + 1)
+        end = following.start() + 1 if following else len(text)
+    return first_end, None
 
 
 def _checked(value: object) -> dict[str, Any] | None:
