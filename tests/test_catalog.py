@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from longpole import catalog
-from longpole.analyze import DUMP_TABLE
 from longpole.catalog import Relation, Scope
 from longpole.events import RAW_SCHEMA
+from longpole.store import DUMP_TABLE
 
 Columns = list[tuple[str, str]]
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 KNOWN = catalog.relations()
 EVERY = pytest.mark.parametrize("name", sorted(KNOWN))
 PAGES = pytest.mark.parametrize("name", sorted(n for n, r in KNOWN.items() if r.scope == "page"))
-DATA = ("blocking_calls", "comm_patterns", "input_ranges")
+DATA = tuple(sorted(p.stem for p in (ROOT / "sql" / "data").glob("*.csv")))
 
 GIVEN: dict[Scope, set[str]] = {
     "lib": set(),
@@ -383,7 +383,7 @@ def test_rows_of_a_run_come_behind_those_of_the_data() -> None:
     assert len(rows) == 1 + len(catalog.data("comm_patterns"))
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "sql" / "data").glob("*.csv")))
+@pytest.mark.parametrize("name", DATA)
 def test_every_row_of_data_has_every_value(name: str) -> None:
     rows = catalog.data(name)
     assert rows

@@ -13,7 +13,6 @@ from typing import Any
 
 import duckdb
 import msgspec
-import pyarrow as pa
 
 from longpole import __version__, catalog
 from longpole.catalog import Scope
@@ -21,45 +20,10 @@ from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, quoted
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
 
 STEPS_PER_SHARD = 50
 """Steps of one run-level task, in blocks aligned to multiples of it, so that a longer run adds shards and moves none."""
-
-DUMP_GRAIN = "One row per dump file, rank: what the file says and how whole it is."
-
-_DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
-    ("dump", pa.string(), "Hash of the file's content."),
-    ("path", pa.string(), "Where the file was read."),
-    ("file_name", pa.string(), "Last part of the path."),
-    ("format", pa.string(), "Format, by the reader that read it."),
-    ("schema", pa.string(), "Generation of the format."),
-    ("rank", pa.int32(), "Rank; NULL where the file could not be read."),
-    ("world_size", pa.int32(), "Ranks of the job, as the dump says; NULL where it does not."),
-    ("host", pa.string(), "Host, as the dump says; NULL where it does not."),
-    ("process", pa.int64(), "Process that made the steps."),
-    ("device_index", pa.int32(), "Device of the activities; NULL without one."),
-    ("device_name", pa.string(), "Its name; NULL where the dump does not say."),
-    ("n_devices", pa.int32(), "Devices that the dump describes."),
-    ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),
-    ("last_ns", pa.int64(), "End of the last activity or step marker."),
-    ("n_bytes", pa.int64(), "Size of the file."),
-    ("n_events", pa.int64(), "Events found: stored, skipped and dropped."),
-    ("n_stored", pa.int64(), "Events in the store."),
-    ("n_skipped", pa.int64(), "Events left out on purpose: flows, metadata, Python frames."),
-    ("n_dropped", pa.int64(), "Events lost: malformed or cut off."),
-    ("n_salvaged", pa.int64(), "Events stored after a repair of their bytes."),
-    ("n_rounded", pa.int64(), "Events with digits below 1 ns, rounded half up."),
-    ("n_bad_times", pa.int64(), "Events with a negative time, without an end or longer than a week: in no number."),
-    ("is_truncated", pa.bool_(), "Whether the file lost its end."),
-    ("n_lost_bytes", pa.int64(), "Bytes of text lost there."),
-    ("notes", pa.list_(pa.string()), "Oddities of the file, a sentence each."),
-    ("verdict", pa.string(), "ok, or the reasons to doubt the file, joined by \"; \"."),
-    ("error", pa.string(), "Why the file could not be read; NULL where it could."),
-)
-
-DUMP_TABLE = pa.schema([pa.field(n, t, metadata={"meaning": m}) for n, t, m in _DUMP_COLUMNS])
-"""The `dumps` view; each field's metadata says what it means."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +74,8 @@ def analyze_run(
 
     old = [f for f in manifest.files if f.table != "events"]
     rank_files = stage(_rank_tasks(store, manifest, memory), old)
-    marts = stage(_step_tasks(store, manifest, rank_files, memory), old)
+    marts = stage([_clock_task(store, manifest, rank_files, memory)], old)
+    marts += stage(_step_tasks(store, manifest, [*rank_files, *marts], memory), old)
     marts += stage([_run_task(store, manifest, [*rank_files, *marts], memory)], old)
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
@@ -129,7 +94,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
             con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
         _load_context(con, task)
         given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard"}
-        for name in ("blocking_calls", "input_ranges", "comm_patterns"):
+        for name in ("blocking_calls", "input_ranges", "comm_patterns", "comm_ops", "dtype_bytes"):
             catalog.load_data(con, name)
             given.add(name)
         for relation in catalog.needed(task.scope, given):
@@ -158,12 +123,6 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
                 )
             )
     return published
-
-
-def dumps_table(dumps: Sequence[DumpEntry]) -> pa.Table:
-    """Return the dumps of a manifest as DUMP_TABLE."""
-    rows = [{**msgspec.to_builtins(d), "file_name": PurePosixPath(d.path).name} for d in dumps]
-    return pa.Table.from_pylist([{n: r[n] for n in DUMP_TABLE.names} for r in rows], schema=DUMP_TABLE)
 
 
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
@@ -200,40 +159,54 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
     return tasks
 
 
-def _step_tasks(
-    store: Store, manifest: Manifest, rank_files: Sequence[PublishedFile], memory: int
-) -> list[AnalyzeTask]:
-    files = [f for f in rank_files if f.table == "rank_steps" and f.first_step is not None]
+def _clock_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> AnalyzeTask:
+    """Return the one task that sees a sample of every rank: groups and clocks."""
+    return AnalyzeTask(
+        store.url,
+        manifest.run,
+        "clock",
+        _tables(files, ("rank_collectives",)),
+        manifest.dumps,
+        _inputs("clock", ("clock",), files, ("rank_collectives",), manifest),
+        memory,
+    )
+
+
+def _step_tasks(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
+    spans = [(f.first_step, f.last_step) for f in files if f.table == "rank_windows"]
     shards = sorted(
         {
             step // STEPS_PER_SHARD
-            for f in files
-            if f.first_step is not None and f.last_step is not None
-            for step in (*range(f.first_step, f.last_step + 1, STEPS_PER_SHARD), f.last_step)
+            for first, last in spans
+            if first is not None and last is not None
+            for step in (*range(first, last + 1, STEPS_PER_SHARD), last)
         }
     )
+    whole = ("ranks", "groups", "group_queues", "rank_clocks")
     tasks = []
     for shard in shards:
         first, last = shard * STEPS_PER_SHARD, (shard + 1) * STEPS_PER_SHARD - 1
-        mine = [f for f in files if (f.first_step or 0) <= last and (f.last_step or 0) >= first - 1]
-        inputs = key_of(
-            "steps",
-            catalog.fingerprint("run", "steps"),
-            SCHEMA_VERSION,
-            first,
-            last,
-            sorted((f.rank or 0, f.digest) for f in mine),
-            _dumps_key(manifest),
-        )
-        tables = (("rank_steps", tuple(f.path for f in mine)),)
+        mine = [
+            f
+            for f in files
+            if f.table in whole
+            or (
+                f.table in ("rank_windows", "rank_collectives")
+                and f.first_step is not None
+                and f.last_step is not None
+                and f.first_step <= last
+                and f.last_step >= first - 1
+            )
+        ]
+        names = ("rank_windows", "rank_collectives", *whole)
         tasks.append(
             AnalyzeTask(
                 store.url,
                 manifest.run,
                 "steps",
-                tables,
+                _tables(mine, names),
                 manifest.dumps,
-                inputs,
+                _inputs(f"steps {first} {last}", ("clock", "steps"), mine, names, manifest),
                 memory,
                 first_step=first,
                 last_step=last,
@@ -243,17 +216,28 @@ def _step_tasks(
 
 
 def _run_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> AnalyzeTask:
-    tables = tuple(
-        (name, tuple(f.path for f in files if f.table == name)) for name in ("rank_steps", "rank_captures", "steps")
-    )
-    inputs = key_of(
+    names = ("rank_steps", "rank_captures", "steps", "ranks", "rank_clocks", "collective_instances")
+    return AnalyzeTask(
+        store.url,
+        manifest.run,
         "run",
-        catalog.fingerprint("run", "steps"),
-        SCHEMA_VERSION,
-        sorted((f.table, f.rank or 0, f.first_step or 0, f.digest) for f in files if f.table != "kernels"),
-        _dumps_key(manifest),
+        _tables(files, names),
+        manifest.dumps,
+        _inputs("run", ("clock", "run"), files, names, manifest),
+        memory,
     )
-    return AnalyzeTask(store.url, manifest.run, "run", tables, manifest.dumps, inputs, memory)
+
+
+def _tables(files: Sequence[PublishedFile], names: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((name, tuple(f.path for f in files if f.table == name)) for name in names)
+
+
+def _inputs(
+    what: str, scopes: Sequence[Scope], files: Sequence[PublishedFile], names: Sequence[str], manifest: Manifest
+) -> str:
+    """Return the hash of all that a run-level task's answers follow from."""
+    read = sorted((f.table, f.rank or 0, f.first_step or 0, f.digest) for f in files if f.table in names)
+    return key_of(what, catalog.fingerprint(*scopes), SCHEMA_VERSION, read, _dumps_key(manifest))
 
 
 def _dumps_key(manifest: Manifest) -> str:
@@ -284,9 +268,14 @@ def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:
     if not files:
         columns = ", ".join(f"NULL::{c.type} AS {c.name}" for c in catalog.relations()[name].columns)
         return f"SELECT {columns} WHERE FALSE"
+    first, last = int(task.first_step or 0), int(task.last_step or 0)
     where = ""
-    if task.scope == "steps":  # one step of halo: its end is the first step's start
-        where = f" WHERE step BETWEEN {int(task.first_step or 0) - 1} AND {int(task.last_step or 0)}"
+    if task.scope == "clock":
+        where = " WHERE is_anchor"
+    elif task.scope == "steps" and name == "rank_windows":  # one step of halo: its end is the first step's start
+        where = f" WHERE step BETWEEN {first - 1} AND {last}"
+    elif task.scope == "steps" and name == "rank_collectives":
+        where = f" WHERE shard_step BETWEEN {first} AND {last}"
     return f"SELECT * FROM read_parquet([{', '.join(files)}]){where}"
 
 
@@ -296,11 +285,14 @@ def _place(table: str, task: AnalyzeTask) -> str:
         return f"facts/{table}/rank={task.rank:05d}.{task.inputs}.parquet"
     if task.scope == "steps":
         return f"marts/{table}/steps={task.first_step:06d}-{task.last_step:06d}.{task.inputs}.parquet"
-    return f"marts/{table}/run.{task.inputs}.parquet"
+    return f"marts/{table}/run.{task.inputs}.parquet"  # of clocks and of the run
 
 
 def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -> tuple[Any, Any]:
-    if task.scope == "run" or not any(c.name == "step" for c in catalog.relations()[table].columns):
+    """Return the first and the last step that a rank's or a shard's table speaks of."""
+    columns = {c.name for c in catalog.relations()[table].columns}
+    step = "shard_step" if "shard_step" in columns else "step" if "step" in columns else None
+    if task.scope not in ("rank", "steps") or step is None:
         return (None, None)
-    row = con.execute(f"SELECT min(step), max(step) FROM {table}").fetchone()
+    row = con.execute(f"SELECT min({step}), max({step}) FROM {table}").fetchone()
     return (row[0], row[1]) if row else (None, None)

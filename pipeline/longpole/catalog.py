@@ -21,13 +21,13 @@ from typing import Any, Literal, get_args
 
 import duckdb
 
-Scope = Literal["lib", "dump", "rank", "steps", "run", "fleet", "page", "check"]
-"""What one evaluation of a relation sees: one dump, one rank, one range of steps, one run, all runs."""
+Scope = Literal["lib", "dump", "rank", "clock", "steps", "run", "fleet", "page", "check"]
+"""What one evaluation of a relation sees: one dump, one rank, a sample of all ranks, one range of steps, one run, all runs."""
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
     "rank": ("dump", "rank"),
-    "run": ("steps", "run"),
+    "run": ("clock", "steps", "run"),
     "fleet": ("fleet",),
     "pages": ("page",),
     "checks": ("check",),

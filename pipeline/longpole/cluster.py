@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +57,6 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
         with client:
             yield client
         return
-    has_dashboard = importlib.util.find_spec("bokeh") is not None
     with (
         dask.config.set({"distributed.worker.memory.spill": False, "distributed.worker.memory.target": False}),
         LocalCluster(
@@ -66,9 +64,10 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
             processes=n_tasks > 1,
             n_workers=max(1, min(n_tasks, os.cpu_count() or 1)),
             threads_per_worker=1 if n_tasks > 1 else os.cpu_count() or 1,
+            protocol="tcp://",
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0" if has_dashboard else None,
-            silence_logs=logging.ERROR,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,
     ):

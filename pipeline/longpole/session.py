@@ -13,9 +13,8 @@ import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from longpole import catalog
-from longpole.analyze import dumps_table
 from longpole.errors import LongpoleError, StoreError, UsageError
-from longpole.store import Manifest, PublishedFile, Store, gone
+from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
 from longpole.text import printable
 
 DEFAULT_SESSION_MEMORY = 2 << 30
@@ -26,7 +25,7 @@ _MORE_MEMORY = "Give it more with --memory, or ask for fewer rows."
 _MOST_MEMORY = 1 << 50
 """Beyond this DuckDB takes no number; no machine has it."""
 
-_ANSWERED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI)
+_ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
@@ -86,9 +85,9 @@ class Session:
             statements = self.con.extract_statements(text)
             if len(statements) != 1:
                 raise UsageError(f"{len(statements)} statements are given", "Write one SELECT.")
-            kind = statements[0].type
+            kind = _kind(statements[0])
             if kind not in _ANSWERED:
-                raise UsageError(f"{kind.name} is not answered here: the store is read-only", "Write one SELECT.")
+                raise UsageError(f"{kind} is not answered here: the store is read-only", "Write one SELECT.")
             relation = self.con.sql(text, params=parameters or {})
         assert relation is not None
         return relation
@@ -129,7 +128,7 @@ class Session:
         self._add_dumps(manifests)
         for relation in catalog.needed("fleet", _given()):
             self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
-            _comment(self.con, relation)
+            _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
         self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
         self.con.execute("SET enable_external_access = false")
         self.con.execute("SET lock_configuration = true")
@@ -149,7 +148,7 @@ class Session:
             listed = ", ".join(f'"{name}"' for name in columns)
             body = f"SELECT {listed} FROM _{relation.name}_files"
         self.con.execute(f"CREATE VIEW {relation.name} AS {body}")
-        _comment(self.con, relation)
+        _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
 
     def _add_dumps(self, manifests: Sequence[Manifest]) -> None:
         tables = [
@@ -157,17 +156,19 @@ class Session:
         ]
         self.con.register("_dumps_table", pa.concat_tables(tables))
         self.con.execute("CREATE VIEW dumps AS SELECT * FROM _dumps_table")
-        grain = "One row per dump file, rank: what the file says and how whole it is."
-        self.con.execute(f"COMMENT ON VIEW dumps IS '{grain}'")
+        _comment(self.con, "dumps", DUMP_GRAIN, {f.name: f.metadata[b"meaning"].decode() for f in DUMP_TABLE})
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return statement.type.name
+    except ValueError:  # a kind that DuckDB has no name for in Python, as UPDATE EXTENSIONS
+        return "this statement"
 
 
 def describe(name: str) -> catalog.Relation | None:
     """Return the relation behind a public view; None for `dumps`, which is the manifest, and for unknown names."""
-    known = catalog.relations().get(name)
-    return known if known is not None and not known.is_private and known.scope in _PUBLIC else None
-
-
-_PUBLIC: tuple[catalog.Scope, ...] = ("dump", "rank", "steps", "run", "fleet")
+    return catalog.relations().get(name) if name in public_views() else None
 
 
 def public_views() -> list[str]:
@@ -177,7 +178,7 @@ def public_views() -> list[str]:
 
 def _stored_relations() -> list[catalog.Relation]:
     chosen = [
-        r for r in catalog.relations().values() if r.scope in ("dump", "rank", "steps", "run") and not r.is_private
+        r for r in catalog.relations().values() if r.scope in ("dump", "rank", "clock", "steps", "run") and not r.is_private
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 
@@ -186,7 +187,7 @@ def _given() -> set[str]:
     return {r.name for r in _stored_relations()} | {"dumps"}
 
 
-class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]  pyarrow has no types
+class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]
     """A dataset that reads little ahead.
 
     What is read ahead lies beside DuckDB's memory limit. By Arrow's own defaults (16 batches of 131,072 rows from each
@@ -227,10 +228,9 @@ def _refuse_gone(fragment: ds.ParquetFileFragment, run: str) -> None:
         ) from error
 
 
-def _comment(con: duckdb.DuckDBPyConnection, relation: catalog.Relation) -> None:
-    con.execute(f"COMMENT ON VIEW {relation.name} IS {_text(relation.grain)}")
-    for column in relation.columns:
-        con.execute(f'COMMENT ON COLUMN {relation.name}."{column.name}" IS {_text(column.meaning)}')
+def _comment(con: duckdb.DuckDBPyConnection, view: str, grain: str, meanings: dict[str, str]) -> None:
+    columns = [f'COMMENT ON COLUMN {view}."{column}" IS {_text(meaning)}' for column, meaning in meanings.items()]
+    con.execute("; ".join([f"COMMENT ON VIEW {view} IS {_text(grain)}", *columns]))
 
 
 def _text(value: str) -> str:

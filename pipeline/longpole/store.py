@@ -13,12 +13,13 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
 import msgspec
+import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from longpole import __version__
@@ -80,6 +81,43 @@ class DumpEntry(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
+DUMP_GRAIN = "One row per dump file, rank: what the file says and how whole it is."
+
+_DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+    ("dump", pa.string(), "Hash of the file's content."),
+    ("path", pa.string(), "Where the file was read."),
+    ("file_name", pa.string(), "Last part of the path."),
+    ("format", pa.string(), "Format, by the reader that read it."),
+    ("schema", pa.string(), "Generation of the format."),
+    ("rank", pa.int32(), "Rank; NULL where the file could not be read."),
+    ("world_size", pa.int32(), "Ranks of the job, as the dump says; NULL where it does not."),
+    ("host", pa.string(), "Host, as the dump says; NULL where it does not."),
+    ("process", pa.int64(), "Process that made the steps."),
+    ("device_index", pa.int32(), "Device of the activities; NULL without one."),
+    ("device_name", pa.string(), "Its name; NULL where the dump does not say."),
+    ("n_devices", pa.int32(), "Devices that the dump describes."),
+    ("process_groups", pa.string(), "Process groups as the dump lists them, JSON; NULL where it does not."),
+    ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),
+    ("last_ns", pa.int64(), "End of the last activity or step marker."),
+    ("n_bytes", pa.int64(), "Size of the file."),
+    ("n_events", pa.int64(), "Events found: stored, skipped and dropped."),
+    ("n_stored", pa.int64(), "Events in the store."),
+    ("n_skipped", pa.int64(), "Events left out on purpose: flows, metadata, Python frames."),
+    ("n_dropped", pa.int64(), "Events lost: malformed or cut off."),
+    ("n_salvaged", pa.int64(), "Events stored after a repair of their bytes."),
+    ("n_rounded", pa.int64(), "Events with digits below 1 ns, rounded half up."),
+    ("n_bad_times", pa.int64(), "Events with a negative time, without an end or longer than a week: in no number."),
+    ("is_truncated", pa.bool_(), "Whether the file lost its end."),
+    ("n_lost_bytes", pa.int64(), "Bytes of text lost there."),
+    ("notes", pa.list_(pa.string()), "Oddities of the file, a sentence each."),
+    ("verdict", pa.string(), 'ok, or the reasons to doubt the file, joined by "; ".'),
+    ("error", pa.string(), "Why the file could not be read; NULL where it could."),
+)
+
+DUMP_TABLE = pa.schema([pa.field(n, t, metadata={"meaning": m}) for n, t, m in _DUMP_COLUMNS])
+"""The `dumps` view; each field's metadata says what it means."""
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What a run consists of; nothing else in its folder exists for a reader."""
 
@@ -98,6 +136,12 @@ class Manifest(msgspec.Struct, frozen=True):
                 key=lambda f: (f.rank if f.rank is not None else -1, f.first_step or 0, f.path),
             )
         )
+
+
+def dumps_table(dumps: Sequence[DumpEntry]) -> pa.Table:
+    """Return the dumps of a manifest as DUMP_TABLE."""
+    rows = [{**msgspec.to_builtins(d), "file_name": PurePosixPath(d.path).name} for d in dumps]
+    return pa.Table.from_pylist([{n: r[n] for n in DUMP_TABLE.names} for r in rows], schema=DUMP_TABLE)
 
 
 def check_run_name(name: str) -> str:

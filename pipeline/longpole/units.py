@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from longpole.errors import UsageError
 
-_BYTES = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_BYTES = {
+    **{"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4},
+    **{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40},
+}
+
+_MOST_BYTES = 1 << 60
 
 
 def duration_text(ns: int | None) -> str:
@@ -14,20 +20,22 @@ def duration_text(ns: int | None) -> str:
     if ns is None:
         return "n/a"
     for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
-        if abs(ns) >= size:
+        if abs(ns) >= size * 0.99995:  # what would round to 1,000.0 of the unit below
             value = ns / size
-            return f"{value:,.{2 if abs(value) < 100 else 1}f} {unit}"
+            return f"{value:,.{2 if abs(value) < 99.995 else 1}f} {unit}"
     return f"{ns} ns"
 
 
 def bytes_text(n: int) -> str:
     """Return a size in binary units, as "4.2 MiB"."""
+    if n < 1024:
+        return f"{n} B"
     size = float(n)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+    for unit in ("KiB", "MiB", "GiB"):
         size /= 1024
-    return f"{size:,.1f} TiB"
+        if size < 1023.95:  # what would round to 1,024.0
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:,.1f} TiB"
 
 
 def parse_bytes(text: str) -> int:
@@ -36,8 +44,9 @@ def parse_bytes(text: str) -> int:
     Raises:
         UsageError: The text is no size.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     unit = match[2].lower() if match else ""
-    if not match or (unit and unit not in _BYTES):
+    size = int(Decimal(match[1]) * _BYTES[unit or "b"]) if match and (unit or "b") in _BYTES else 0
+    if not 0 < size <= _MOST_BYTES:
         raise UsageError(f"{text!r} is no size", "Write a number and a unit: 500MB, 2GiB.")
-    return int(float(match[1]) * _BYTES[unit or "b"])
+    return size

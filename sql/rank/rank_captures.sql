@@ -27,20 +27,7 @@
 -- verdict            VARCHAR  ok, or the reasons to doubt the row, joined by "; ".
 --
 -- Scope: rank
-WITH captures AS (
-    SELECT
-        dump_no,
-        capture,
-        min(step) AS first_step,
-        max(step) AS last_step,
-        count(*) AS n_steps,
-        bool_or(is_window) AS is_window,
-        bool_and(has_device) AS has_device
-    FROM _host_steps
-    GROUP BY dump_no, capture
-),
-
-judged AS (
+WITH judged AS (
     SELECT
         breakdown.*,
         captures.first_step,
@@ -58,7 +45,7 @@ judged AS (
             lambda reason: reason IS NOT NULL
         ) AS reasons
     FROM _breakdown AS breakdown
-    JOIN captures ON breakdown.capture = captures.capture
+    JOIN _capture_bounds AS captures ON breakdown.capture = captures.capture
     JOIN dump_facts ON captures.dump_no = dump_facts.dump_no
     WHERE breakdown.step IS NULL
 )

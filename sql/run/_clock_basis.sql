@@ -1,46 +1,36 @@
--- One row: whether the recorded ranks' times can be compared as they stand, and why.
+-- One row: whether the recorded ranks' times can be compared, and why.
 --
--- is_shared BOOLEAN  Whether one host's clock made all times.
+-- is_shared BOOLEAN  Whether every rank's times can be compared with every other's.
 -- basis     VARCHAR  The evidence, or what is missing.
 --
--- Scope: run
--- How: hosts that differ settle it; one host that all ranks name settles it; else every rank on a device of its own, of
--- a host that has at least as many devices as the job has ranks, can only be one host.
-WITH recorded AS (
-    SELECT * FROM ranks WHERE is_recorded
-),
-
-counted AS (
+-- Scope: clock
+WITH counted AS (
     SELECT
         count(*) AS n_ranks,
-        count(host) AS n_hosts_known,
-        count(DISTINCT host) AS n_hosts,
-        count(DISTINCT device_index) AS n_device_indices,
-        min(n_devices) AS n_devices,
-        any_value(host) AS host
-    FROM recorded
+        count(DISTINCT clock_no) AS n_clocks,
+        count(*) FILTER (basis = 'collectives') AS n_fitted,
+        median(residual_ns) AS residual_ns
+    FROM rank_clocks
 ),
 
-judged AS (
+named AS (
     SELECT
-        *,
-        (SELECT count(*) FROM ranks) AS world_size
-    FROM counted
+        count(DISTINCT host) AS n_hosts,
+        any_value(host) AS host,
+        any_value(evidence) AS evidence
+    FROM _hosts
 )
 
 SELECT
-    coalesce(
-        n_ranks <= 1
-        OR (n_hosts = 1 AND n_hosts_known = n_ranks)
-        OR (n_hosts <= 1 AND n_device_indices = n_ranks AND n_devices >= world_size),
-        FALSE
-    ) AS is_shared,
+    counted.n_ranks <= 1 OR counted.n_clocks = 1 AS is_shared,
     CASE
-        WHEN n_ranks <= 1 THEN 'one rank'
-        WHEN n_hosts > 1 THEN n_hosts || ' hosts'
-        WHEN n_hosts = 1 AND n_hosts_known = n_ranks THEN 'one host: ' || host
-        WHEN n_device_indices = n_ranks AND n_devices >= world_size
-            THEN 'one host: each rank on its own of ' || n_devices || ' devices'
-        ELSE 'the dumps do not say that the ranks share a host'
+        WHEN counted.n_ranks <= 1 THEN 'one rank'
+        WHEN counted.n_clocks = 1 AND counted.n_fitted > 0
+            THEN 'collective ends, to ' || round(counted.residual_ns / 1e3, 1) || ' µs'
+        WHEN counted.n_clocks = 1 AND named.evidence = 'named' THEN 'one host: ' || named.host
+        WHEN counted.n_clocks = 1 THEN 'one host: ' || named.evidence
+        WHEN named.n_hosts > 1 THEN named.n_hosts || ' hosts without a collective that ties them'
+        ELSE 'the dumps do not say that the ranks share a host, and no collective ties them'
     END AS basis
-FROM judged
+FROM counted
+CROSS JOIN named

@@ -8,7 +8,7 @@
 -- process      BIGINT   Process id.
 -- is_recorded  BOOLEAN  Whether a dump of the rank could be read.
 --
--- Scope: run
+-- Scope: clock
 -- How: PyTorch's TensorBoard handler names a file HOST_PROCESS.TIME.pt.trace.json. A user's own name can look alike, so
 -- the host is taken from it only where the process in the name is the one in the dump.
 WITH named AS (

@@ -12,12 +12,26 @@
 -- verdict       VARCHAR  ok, or the reasons to doubt the row, joined by "; ".
 --
 -- Scope: steps
--- How: one step before the shard comes along, for its end is the first step's start; nothing else crosses a shard.
-WITH by_rank AS (
+-- How: times are aligned by rank_clocks. One step before the shard comes along, for its end is the first step's start; nothing else crosses a shard.
+WITH aligned AS (
+    SELECT
+        windows.rank,
+        windows.capture,
+        windows.step,
+        windows.verdict,
+        windows.start_ns - clocks.offset_ns
+        - coalesce(round(clocks.drift_ppb * (windows.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
+        windows.end_ns - clocks.offset_ns
+        - coalesce(round(clocks.drift_ppb * (windows.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS end_ns
+    FROM rank_windows AS windows
+    JOIN rank_clocks AS clocks ON windows.rank = clocks.rank
+),
+
+by_rank AS (
     SELECT
         *,
         row_number() OVER (PARTITION BY step ORDER BY end_ns DESC, rank) AS place
-    FROM rank_steps
+    FROM aligned
 ),
 
 by_step AS (
@@ -59,7 +73,7 @@ doubts AS (
         SELECT
             step,
             regexp_replace(unnest(string_split(verdict, '; ')), '^\d+ ', '') AS reason
-        FROM rank_steps
+        FROM aligned
         WHERE verdict <> 'ok'
     )
     GROUP BY step

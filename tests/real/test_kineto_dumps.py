@@ -105,9 +105,7 @@ def test_every_row_equals_the_reference(dump: Path) -> None:
     events = document["traceEvents"]
     complete = [event for event in events if event["ph"] == "X"]
     skipped = Counter(
-        "memory" if event.get("name") == "[memory]" else SKIPPED[event["ph"]]
-        for event in events
-        if event["ph"] != "X"
+        "memory" if event.get("name") == "[memory]" else SKIPPED[event["ph"]] for event in events if event["ph"] != "X"
     )
 
     table, facts = read(dump, ReadOptions(threads=2, keep_python=True))

@@ -36,7 +36,7 @@ def test_the_breakdown_is_the_plain_count_in_every_window(spans: list[tuple[int,
 
     found = rows(con, "SELECT step, start_ns, end_ns, compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns,"
                       " idle_input_ns + idle_sync_ns + idle_host_ns + idle_launch_ns + idle_turnaround_ns + idle_other_ns"
-                      " FROM rank_steps ORDER BY step")  # fmt: skip
+                      " FROM rank_windows ORDER BY step")  # fmt: skip
     flat = [(a, a + d, k) for a, d, k, _ in spans]
     assert [r[0] for r in found] == [1, 2, 3]
     done = 0

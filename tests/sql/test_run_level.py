@@ -17,7 +17,7 @@ def _run(
     con.register("dump_table", dump_rows(*dumps))
     con.execute("CREATE TABLE dumps AS FROM dump_table")
     con.execute("CREATE TABLE shard AS SELECT $1::BIGINT AS first_step, $2::BIGINT AS last_step", list(shard))
-    for name in ("rank_steps", "rank_captures"):
+    for name in ("rank_windows", "rank_captures", "rank_collectives"):
         columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
         con.execute(f"CREATE TABLE {name} ({columns})")
     con.execute(
@@ -25,10 +25,11 @@ def _run(
     )
     if steps:
         con.executemany("INSERT INTO brief VALUES (?, ?, ?, ?, ?, ?)", [list(s) for s in steps])
-    con.execute("INSERT INTO rank_steps BY NAME SELECT *, end_ns - start_ns AS duration_ns FROM brief")
-    evaluate(con, "steps", ["rank_steps", "dumps", "shard"])
-    for relation in catalog.needed("run", {"rank_steps", "rank_captures", "dumps", "steps", "ranks", "_clock_basis"}):
-        con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
+    con.execute("INSERT INTO rank_windows BY NAME SELECT *, end_ns - start_ns AS duration_ns FROM brief")
+    given = ["rank_windows", "rank_captures", "rank_collectives", "dumps", "shard"]
+    for scope in ("clock", "steps", "run"):
+        evaluate(con, scope, given)  # type: ignore[arg-type]
+        given += [r.name for r in catalog.needed(scope, given)]  # type: ignore[arg-type]
     return con
 
 
@@ -97,11 +98,11 @@ def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
     [
         ([{"host": "a"}], True, "one rank"),
         ([{"host": "a"}, {"host": "a"}], True, "one host: a"),
-        ([{"host": "a"}, {"host": "b"}], False, "2 hosts"),
+        ([{"host": "a"}, {"host": "b"}], False, "2 hosts without a collective that ties them"),
         (
             [{"host": "a", "device_index": 0, "n_devices": 8}, {"host": "b", "device_index": 1, "n_devices": 8}],
             False,
-            "2 hosts",
+            "2 hosts without a collective that ties them",
         ),
         (
             [{"device_index": 0, "n_devices": 8}, {"device_index": 1, "n_devices": 8}],
@@ -111,7 +112,7 @@ def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
         (
             [{"device_index": 0, "n_devices": 8}, {"device_index": 0, "n_devices": 8}],
             False,
-            "the dumps do not say that the ranks share a host",
+            "the dumps do not say that the ranks share a host, and no collective ties them",
         ),
         (
             [
@@ -119,9 +120,9 @@ def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
                 {"device_index": 1, "n_devices": 8, "world_size": 16},
             ],
             False,
-            "the dumps do not say that the ranks share a host",
+            "the dumps do not say that the ranks share a host, and no collective ties them",
         ),
-        ([{"host": "a"}, {}], False, "the dumps do not say that the ranks share a host"),
+        ([{"host": "a"}, {}], False, "the dumps do not say that the ranks share a host, and no collective ties them"),
         (
             [
                 {"file_name": "n1_71.1700000000000.pt.trace.json.gz", "process": 71},
@@ -136,7 +137,7 @@ def test_the_doubts_of_a_rank_are_those_of_the_step() -> None:
                 {"file_name": "n2_71.1700000000001.pt.trace.json", "process": 71},
             ],
             False,
-            "2 hosts",
+            "2 hosts without a collective that ties them",
         ),
         (
             [  # looks like HOST_PROCESS, but the process is another: a name that the user chose

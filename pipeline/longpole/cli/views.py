@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from longpole.analyze import DUMP_GRAIN, DUMP_TABLE
 from longpole.errors import UsageError
 from longpole.session import describe, public_views
+from longpole.store import DUMP_GRAIN, DUMP_TABLE
 
 
 def views(name: Annotated[str | None, Parameter(help="A view.")] = None, /) -> None:

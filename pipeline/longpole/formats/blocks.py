@@ -2,21 +2,23 @@
 
 A cut is made where the text looks like the end of one event and the start of the next, at the last such place of a
 few megabytes. It is a guess: a name may hold such text, an argument may be a list of objects. So what stands to the
-left of the cut must read as one whole event; since a JSON object has only one end, that settles it.
+left of the cut must read as one whole event; since a JSON object has only one end, that settles it. Where no guess
+holds, the block is walked through event by event from its start, which is slow and always right.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
 from longpole.formats.frame import read_object
-from longpole.formats.repair import mended
+from longpole.formats.step import skip, step
 
 BLOCK_BYTES = 4 << 20
 """Enough to keep the engine busy, and little enough for what it works on to stay in cache."""
@@ -31,19 +33,15 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY_BYTES = 4 << 10  # more than that key and any white space in it
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_BEFORE = re.compile(rb"\}\s*,\s*\Z")
 _END = re.compile(rb"\}[\s,]*\]")
 _EMPTY = re.compile(rb"[\s,]*\]")
 _FILLER = b" \t\r\n,"
 
-_WIDEST_GAP = 256  # bytes between two events
-_CUTS_TRIED = 64
-_STARTS_TRIED = 16  # an event may hold a few such texts itself
-_BRACES_SEEN = 100_000
-_PROOF_BYTES = 64 << 20
-_PROOF_COST = 64  # of a proof of nothing, in bytes
-_MENDED = 8  # mending is slow: few cuts are proved by it, and by short events alone
-_MENDED_BYTES = 64 << 10
+_CUTS_TRIED = 64  # an event may hold a few such texts itself
+_STARTS_TRIED = 64
+_ENDS_TRIED = 64
+_LEARNT_BYTES = 64 << 10
+_PROOF_BYTES = 1 << 20  # of an event that proves a cut; a longer one is walked to
 
 
 class NoEventsError(Exception):
@@ -51,10 +49,10 @@ class NoEventsError(Exception):
 
 
 class Cut(NamedTuple):
-    """A place between two events."""
+    """A place between two events, or behind the last."""
 
     left: int  # behind the closing brace of one
-    right: int  # at the opening brace of the next
+    right: int  # at the opening brace of the next, or behind the closing bracket of the list
 
 
 class EventBlocks:
@@ -70,7 +68,8 @@ class EventBlocks:
         self.n_cut = 0  # events of which only the beginning is there
         self.n_lost_bytes = 0  # which that beginning takes
         self.n_endless = 0  # events longer than LONGEST_EVENT, passed over
-        self.n_unkept = 0  # bytes of header and trailer beyond LONGEST_FRAME
+        self.n_unkept_header = 0  # bytes beyond LONGEST_FRAME
+        self.n_unkept_trailer = 0
 
     def __iter__(self) -> Iterator[memoryview]:
         """Yield blocks of whole events, without the commas before the first and behind the last.
@@ -82,27 +81,31 @@ class EventBlocks:
         wanted = BLOCK_BYTES
         while True:
             data, is_all = self._filled(data, wanted)
-            cut = None if is_all else self._cut(data)
-            if cut is None:
-                end = self._end(data, is_all)
-                if end is not None:
-                    if end.left:
-                        yield memoryview(data)[: end.left]
-                    self._read_trailer(data[end.right :])
-                    return
-                if is_all:
-                    yield from self._cut_end(data)
-                    return
-                if wanted < LONGEST_EVENT:
-                    wanted = min(2 * len(data), LONGEST_EVENT)
-                    continue
-                cut = next(_cuts(data), None)  # a wrong one costs two events; there is no better
-            if cut is None:
-                data = self._past_endless(data)
-            else:
+            if not self._separator:
+                self._learn(data)
+            cut = _proved_cut(data, self._separator) if self._separator and not is_all else None
+            end = _proved_end(data, self._separator) if is_all else None
+            if cut is None and end is None:
+                cut, end = _walk(data)
+            if is_all and end is None:
+                end = self._plausible_end(data, cut.right if cut else 0)
+            if end is not None:
+                if end.left:
+                    yield memoryview(data)[: end.left]
+                self._read_trailer(data[end.right :])
+                return
+            if is_all:
+                yield from self._cut_end(data, cut or Cut(0, 0))
+                return
+            if cut is not None:
                 yield memoryview(data)[: cut.left]
                 data = data[cut.right :]
-            wanted = BLOCK_BYTES
+                wanted = BLOCK_BYTES
+            elif wanted < LONGEST_EVENT:
+                wanted = min(2 * len(data), LONGEST_EVENT)
+            else:
+                data = self._past_endless(data)
+                wanted = BLOCK_BYTES
 
     def _to_events(self) -> bytes:
         """Read up to the list of events and return what is there of it."""
@@ -110,17 +113,18 @@ class EventBlocks:
         for piece in self._pieces:
             searched = max(0, len(data) - _KEY_BYTES)
             data += piece
-            if not self.n_unkept and (match := _LIST.match(data)):
+            if not self.n_unkept_header and (match := _LIST.match(data)):
                 self.is_list = True
                 return data[match.end() :]
             keys = list(_EVENTS_KEY.finditer(data, searched))
             if keys:
-                key = next((key for key in keys if not self.n_unkept and _is_top(data[: key.start()])), keys[0])
+                is_whole = not self.n_unkept_header
+                key = next((key for key in keys if is_whole and _is_top(data[: key.start()])), keys[0])
                 self.header = self.header or data[: key.start()]
                 return data[key.end() :]
             if len(data) > LONGEST_FRAME:
                 self.header = self.header or data
-                self.n_unkept += len(data) - _KEY_BYTES
+                self.n_unkept_header += len(data) - _KEY_BYTES
                 data = data[-_KEY_BYTES:]
         self.header = self.header or data
         raise NoEventsError
@@ -136,45 +140,31 @@ class EventBlocks:
             n += len(piece)
         return b"".join(parts), False
 
-    def _cut(self, data: bytes) -> Cut | None:
-        """Return the last place between two events, as far as can be told."""
-        if self._separator and (cut := _last_proved(data, _learnt_cuts(data, self._separator))):
-            return cut
-        cut = _last_proved(data, _cuts(data))
+    def _learn(self, data: bytes) -> None:
+        """Take the style of writing from the first events."""
+        cut, _ = _walk(data[:_LEARNT_BYTES])
         if cut is not None:
             before = data[: cut.left - 1]
             self._separator = data[len(before.rstrip()) : cut.right + 1]
-        return cut
 
-    def _end(self, data: bytes, is_all: bool) -> Cut | None:
-        """Return the end of the list: behind its last event, and behind its bracket."""
-        if empty := _EMPTY.match(data):
-            return Cut(0, empty.end())
-        budget = _Budget()
-        last: deque[Cut] = deque(maxlen=_CUTS_TRIED)
-        for match in _END.finditer(data):
-            end = Cut(match.start() + 1, match.end())
-            if _is_proved(data, end, _cuts(data, end.left), budget):
-                return end
-            last.appendleft(end)
-            if budget.is_spent:
-                break
-        # The last event itself may be damaged: then the end is where what follows makes sense.
-        return next((end for end in last if self._is_trailer(data[end.right :])), None) if is_all else None
+    def _plausible_end(self, data: bytes, start: int) -> Cut | None:
+        """Return the end of a list whose last event is damaged: there, what follows makes sense."""
+        last = deque(_END.finditer(data, start), _ENDS_TRIED)
+        for match in reversed(last):
+            rest = data[match.end() :]
+            if not rest.strip() if self.is_list else read_object(b'{"":0' + rest[:LONGEST_FRAME]) is not None:
+                return Cut(match.start() + 1, match.end())
+        return None
 
-    def _is_trailer(self, text: bytes) -> bool:
-        return not text.strip() if self.is_list else read_object(b'{"":0' + text) is not None
-
-    def _cut_end(self, data: bytes) -> Iterator[memoryview]:
-        """Yield what is whole of a list without an end."""
+    def _cut_end(self, data: bytes, cut: Cut) -> Iterator[memoryview]:
+        """Yield what is whole of a list without an end, of which `cut` is the last place between two events."""
         self.is_cut = True
-        cut = _last_proved(data, _cuts(data)) or next(_cuts(data), None) or Cut(0, 0)
-        whole = _last_brace(data, cut.right) or cut.left
-        lost = data[whole if whole > cut.right else cut.right :].strip(_FILLER)
+        whole = _last_brace(data, cut.right)
+        lost = data[whole or cut.right :].strip(_FILLER)
         self.n_cut += bool(lost)
         self.n_lost_bytes = len(lost)
-        if whole:
-            yield memoryview(data)[:whole]
+        if whole or cut.left:
+            yield memoryview(data)[: whole or cut.left]
 
     def _past_endless(self, data: bytes) -> bytes:
         """Pass over an event without an end and return what follows it."""
@@ -191,7 +181,7 @@ class EventBlocks:
             if n <= LONGEST_FRAME:
                 parts.append(piece)
             else:
-                self.n_unkept += len(piece)
+                self.n_unkept_trailer += len(piece)
             n += len(piece)
         self.trailer = b"".join(parts)
 
@@ -201,99 +191,97 @@ def _is_top(header: bytes) -> bool:
     return read_object(header + b'"":0}') is not None
 
 
-class _Budget:
-    """Bounds the work that text made to mislead can cause."""
+def _proved_cut(data: bytes, separator: bytes) -> Cut | None:
+    """Return one of the last places where `separator` stands, if a whole event to its left proves it."""
+    left, right = separator.index(b"}") + 1, len(separator) - 1
+    cuts: list[Cut] = []
+    at = len(data)
+    while len(cuts) < _CUTS_TRIED:
+        at = data.rfind(separator, 0, at)
+        start = at + right if at >= 0 else 0
+        for cut in cuts:
+            if _is_event(data, start, cut.left):
+                return cut
+        if at < 0:
+            return None
+        cuts.append(Cut(at + left, at + right))
+    return None
 
-    def __init__(self) -> None:
-        self._left = _PROOF_BYTES
 
-    @property
-    def is_spent(self) -> bool:
-        return self._left <= 0
+def _proved_end(data: bytes, separator: bytes) -> Cut | None:
+    """Return the end of the list, if a whole event to its left proves it."""
+    if empty := _EMPTY.match(data):
+        return Cut(0, empty.end())
+    for match in islice(_END.finditer(data), _ENDS_TRIED):
+        end = Cut(match.start() + 1, match.end())
+        at = end.left
+        for _ in range(_STARTS_TRIED):
+            at = data.rfind(separator, 0, at) if separator else -1
+            if _is_event(data, at + len(separator) - 1 if at >= 0 else 0, end.left):
+                return end
+            if at < 0:
+                break
+    return None
 
-    def is_event(self, text: memoryview) -> bool:
-        """Return whether a text is one whole event, in strict JSON; no once the budget is spent."""
-        self._left -= len(text) + _PROOF_COST
-        if self.is_spent:
-            return False
-        try:
-            _probe.decode(text)
-            return True
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return False
+
+def _walk(data: bytes) -> tuple[Cut | None, Cut | None]:
+    """Return the last place between two events, and the end of the list where it is in `data`."""
+    text = data.decode("latin-1")  # a character for each byte; what the text says does not matter here
+    cut = None
+    at = skip(text, 0)
+    while at < len(text):
+        found = step(text, at, _decoder)
+        if found.next == len(text) or (not found.is_read and _is_begun(data, at)):
+            return cut, None
+        if found.is_read and text[found.next] == "]":
+            return cut, Cut(found.end, found.next + 1)
+        cut = Cut(found.end, found.next)
+        at = found.next
+    return cut, None
+
+
+_decoder = json.JSONDecoder(strict=False)
+
+
+def _is_begun(data: bytes, start: int) -> bool:
+    """Return whether what begins at `start` is right as far as it goes, and goes on behind the data."""
+    try:
+        _raw.decode(memoryview(data)[start:])
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    except (UnicodeDecodeError, RecursionError):
+        pass
+    return False
+
+
+_raw = msgspec.json.Decoder(msgspec.Raw)
+
+
+def _last_brace(data: bytes, start: int) -> int:
+    """Return the end of the whole event that begins at `start`, 0 if none does."""
+    at = len(data)
+    for _ in range(_ENDS_TRIED):
+        at = data.rfind(b"}", start, at)
+        if at < 0:
+            break
+        if _is_event(data, start, at + 1):
+            return at + 1
+    return 0
 
 
 class _Probe(msgspec.Struct):
     ph: str
+    pid: Any  # an object inside an event may have a key "ph"; one that has both is as good as an event
 
 
 _probe = msgspec.json.Decoder(_Probe)
 
 
-def _cuts(data: bytes, end: int | None = None) -> Iterator[Cut]:
-    """Yield what looks like a place between two events, in any style of writing, from the last before `end` on."""
-    at = len(data) if end is None else end
-    for _ in range(_BRACES_SEEN):
-        at = data.rfind(b"{", 0, at)
-        if at < 0:
-            return
-        if match := _BEFORE.search(data, max(0, at - _WIDEST_GAP), at):
-            yield Cut(match.start() + 1, at)
-
-
-def _learnt_cuts(data: bytes, separator: bytes) -> Iterator[Cut]:
-    left, right = separator.index(b"}") + 1, len(separator) - 1
-    at = data.rfind(separator)
-    while at >= 0:
-        yield Cut(at + left, at + right)
-        at = data.rfind(separator, 0, at)
-
-
-def _last_proved(data: bytes, cuts: Iterator[Cut]) -> Cut | None:
-    """Return the first of `cuts` (which go backwards) to whose left a whole event stands."""
-    budget = _Budget()
-    seen = list(islice(cuts, 2))
-    for n in range(_CUTS_TRIED):
-        if n >= len(seen):
-            break
-        if _is_proved(data, seen[n], chain(seen[n + 1 :], _remember(cuts, seen)), budget):
-            return seen[n]
-    for cut, before in zip(seen[:_MENDED], [*seen[1:], Cut(0, 0)], strict=False):
-        text = data[before.right : cut.left]
-        if len(text) <= _MENDED_BYTES and "ph" in (mended(text.decode("utf-8", "replace")) or ()):
-            return cut
-    return None
-
-
-def _is_proved(data: bytes, cut: Cut, before: Iterator[Cut], budget: _Budget) -> bool:
-    """Return whether a whole event stands to the left of `cut`.
-
-    Args:
-        before: The cuts to the left of it, from the next on; an event may hold a few such texts itself.
-        budget: What the proof may cost.
-    """
-    view = memoryview(data)
-    for start in islice(chain((previous.right for previous in before), (0,)), _STARTS_TRIED):
-        if budget.is_event(view[start : cut.left]):
-            return True
-    return False
-
-
-def _remember(cuts: Iterator[Cut], seen: list[Cut]) -> Iterator[Cut]:
-    for cut in cuts:
-        seen.append(cut)
-        yield cut
-
-
-def _last_brace(data: bytes, start: int) -> int:
-    """Return the end of the whole event that begins at `start`, 0 if none does."""
-    budget = _Budget()
-    view = memoryview(data)
-    at = len(data)
-    for _ in range(_CUTS_TRIED):
-        at = data.rfind(b"}", start, at)
-        if at < 0:
-            return 0
-        if budget.is_event(view[start : at + 1]):
-            return at + 1
-    return 0
+def _is_event(data: bytes, start: int, end: int) -> bool:
+    if end - start > _PROOF_BYTES:
+        return False
+    try:
+        _probe.decode(memoryview(data)[start:end])
+        return True
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False

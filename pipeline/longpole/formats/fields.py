@@ -44,7 +44,6 @@ OTHER_SPELLINGS: dict[str, tuple[str, pa.DataType]] = {
 }
 
 
-
 def json_type(column: str) -> pa.DataType:
     """Return the type in which a column of RAW_SCHEMA is read from JSON: its own, with plain text for dictionaries."""
     declared = RAW_SCHEMA.field(column).type

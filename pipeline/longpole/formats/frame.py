@@ -50,7 +50,7 @@ def read_object(text: bytes) -> tuple[dict[str, Any], list[str], str] | None:
     return value, twice, string[end:].strip()
 
 
-def read_frame(header: bytes, trailer: bytes, is_list: bool, is_cut: bool) -> Frame:
+def read_frame(header: bytes, trailer: bytes, *, is_list: bool, is_cut: bool, is_whole: bool) -> Frame:
     """Return what stands around the events.
 
     Args:
@@ -58,6 +58,7 @@ def read_frame(header: bytes, trailer: bytes, is_list: bool, is_cut: bool) -> Fr
         trailer: The text behind the list.
         is_list: The dump is a bare list, so that nothing belongs there.
         is_cut: The list itself has no end, so that nothing can.
+        is_whole: There was no more of the trailer than that.
     """
     frame = Frame(is_cut=is_cut)
     if is_list:
@@ -70,9 +71,9 @@ def read_frame(header: bytes, trailer: bytes, is_list: bool, is_cut: bool) -> Fr
         found = read_object(text)
         if found is None:
             frame.values |= _salvaged(text)
-            if place == "behind":
+            if place == "behind" and is_whole:
                 frame.is_cut, frame.n_lost_bytes = True, len(trailer)
-            else:
+            elif place == "before":
                 frame.notes.append("What the dump says before its events is no JSON; single keys were still read.")
             continue
         values, twice, rest = found
@@ -168,9 +169,7 @@ def _devices(value: Any) -> tuple[Device, ...]:
     for device in value[:_MOST_DEVICES] if isinstance(value, list) else ():
         if isinstance(device, dict) and type(device.get("id")) is int:
             memory = device.get("totalGlobalMem")
-            found.append(
-                Device(device["id"], _text(device.get("name")) or "", memory if type(memory) is int else None)
-            )
+            found.append(Device(device["id"], _text(device.get("name")) or "", memory if type(memory) is int else None))
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
 """Reads the JSON dumps of PyTorch's profiler, of every generation since 2021, in bounded memory.
 
-    bytes -> blocks of whole events -> rows, in threads -> batches in file order
+bytes -> blocks of whole events -> rows, in threads -> batches in file order
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ class KinetoReader:
             head += piece
             if len(head) >= sniff.HEAD_BYTES:
                 break
+        if not head and stream.problem:
+            raise DumpError(
+                f"{path} cannot be decompressed: {stream.problem}", "Copy it again from where it was written."
+            )
         if not sniff.is_trace_events(head):
             raise DumpError(*sniff.refusal(head, path))
         blocks = EventBlocks(_chain(head, pieces))
@@ -114,7 +118,13 @@ class _Batches:
 
 
 def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
-    frame = read_frame(blocks.header, blocks.trailer, blocks.is_list, blocks.is_cut)
+    frame = read_frame(
+        blocks.header,
+        blocks.trailer,
+        is_list=blocks.is_list,
+        is_cut=blocks.is_cut,
+        is_whole=not blocks.n_unkept_trailer,
+    )
     told = origin(frame)
     is_truncated = stream.is_cut or frame.is_cut
     if blocks.n_cut:
@@ -169,7 +179,7 @@ def _notes(blocks: EventBlocks, stream: ByteStream, tally: Tally, is_truncated: 
         yield f"The dump ends early{why}; what stood behind its events is lost."
     elif stream.problem:
         yield f"Of the file, {stream.problem}."
-    if blocks.n_unkept:
-        yield f"{blocks.n_unkept:,} bytes around the events are more than a dump has to say, and are left unread."
+    if n_unkept := blocks.n_unkept_header + blocks.n_unkept_trailer:
+        yield f"{n_unkept:,} bytes around the events are more than a dump has to say, and are left unread."
     for what, n in sorted((+tally.oddities).items()):
         yield f"{what}: {n:,}."

@@ -42,9 +42,11 @@ def without_surrogates(text: str) -> str:
 
 def _mend(match: re.Match[str]) -> str:
     token = match.group()
-    if token.startswith('"'):
-        return _ESCAPE.sub(_escape, _CONTROL.sub(" ", token))
-    return "" if token == "," else "null"
+    if not token.startswith('"'):
+        return "" if token == "," else "null"
+    if not token.isprintable():
+        token = _CONTROL.sub(" ", token)
+    return _ESCAPE.sub(_escape, token) if "\\" in token else token
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -8,7 +8,6 @@ Every rung gives the same rows for the same event; a lower one is only slower.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,18 +19,17 @@ from longpole.formats import fields
 from longpole.formats.decode import Parsed, finish, parse_whole
 from longpole.formats.mixed import parse_mixed
 from longpole.formats.repair import mended, without_surrogates
+from longpole.formats.step import BETWEEN, skip, step
 from longpole.formats.tally import Decoded
 
 _ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
 _ENDS_GIVEN_UP = 50  # failures in a block after which only the first such place is tried
 _GIVEN_UP = 2_000  # and after which nothing is mended any more: it is no dump then
-_WINDOW = 16 << 10
 _SAMPLES = 5
 _SAMPLE_CHARS = 1_000
+_DENSE_BYTES = 64 << 10
+_SHORTEST_EVENT = 16  # bytes
 _RETRIED = 32  # blocks after which the engine gets another chance
-
-_BETWEEN = re.compile(r"\}\s*,\s*(?=\{)")
-_FILLER = re.compile(r"[\s,]*")
 
 
 class Ladder:
@@ -47,6 +45,8 @@ class Ladder:
         # Skipping it changes the time taken and nothing else, so threads may race for the counter.
         is_other_kind = self._n_refused >= 2 and self._n_refused % _RETRIED
         rungs: tuple[Callable[[memoryview], Parsed], ...] = (parse_whole, parse_mixed)
+        if _is_dense(block):
+            rungs = ()
         for rung in rungs[1:] if is_other_kind else rungs:
             try:
                 decoded = finish(rung(block), self._keep_python)
@@ -58,6 +58,11 @@ class Ladder:
         return finish(parse_each(block), self._keep_python)
 
 
+def _is_dense(block: memoryview) -> bool:
+    """Return whether a block has more objects than events could be: as columns they would take a hundred times its size."""
+    return len(block) > _DENSE_BYTES and bytes(block).count(b"{") * _SHORTEST_EVENT > len(block)
+
+
 def parse_each(block: memoryview) -> Parsed:
     """Return the events of a block one by one, mended where that helps; the others are counted as lost."""
     whole: list[bytes] = []
@@ -65,9 +70,10 @@ def parse_each(block: memoryview) -> Parsed:
     lost: list[str] = []
     n_lost = 0
     for text, event, is_changed in _events(str(block, "utf-8", "surrogateescape")):
-        if event is None:
+        if not event or "ph" not in event:
             n_lost += 1
-            lost = [*lost, text[:_SAMPLE_CHARS]][:_SAMPLES]
+            if len(lost) < _SAMPLES:
+                lost.append(text[:_SAMPLE_CHARS])
             continue
         strict, is_cleaned = _rewritten(event)
         whole.append(strict)
@@ -80,34 +86,23 @@ def parse_each(block: memoryview) -> Parsed:
 
 def _events(text: str) -> Iterator[tuple[str, dict[str, Any] | None, bool]]:
     """Yield each event's text, what it says (None: nothing helped) and whether it had to be mended."""
-    decoder = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None)
     n_given_up = 0
-    at = _skip(text, 0)
+    at = skip(text, 0)
     while at < len(text):
-        first = _BETWEEN.search(text, at)
-        # A short text at a time, for an error costs as much as what stands before it.
-        window = text[at : max(at + _WINDOW, first.end() if first else len(text))]
-        try:
-            value, length = decoder.raw_decode(window)
-            end = at + length
-            next_at = _skip(text, end)
-            if next_at == end < len(text):
-                raise ValueError("no comma follows")
-            yield text[at:end], _checked(value), False
-        except (ValueError, RecursionError):
-            end = first.start() + 1 if first else len(text)
-            event = None
-            if text[at] == "{" and n_given_up < _GIVEN_UP:
-                end, event = _mended_at(text, at, end, _ENDS_TRIED if n_given_up < _ENDS_GIVEN_UP else 1)
-                n_given_up += event is None
-            next_at = _skip(text, end)
-            yield text[at:end], event, True
-        at = next_at
+        found = step(text, at, _decoder)
+        if found.is_read:
+            yield text[at : found.end], _checked(found.value), False
+            at = found.next
+            continue
+        end, event = found.end, None
+        if text[at] == "{" and n_given_up < _GIVEN_UP:
+            end, event = _mended_at(text, at, end, _ENDS_TRIED if n_given_up < _ENDS_GIVEN_UP else 1)
+            n_given_up += event is None
+        yield text[at:end], event, True
+        at = skip(text, end)
 
 
-def _skip(text: str, at: int) -> int:
-    match = _FILLER.match(text, at)
-    return match.end() if match else at
+_decoder = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None)
 
 
 def _mended_at(text: str, at: int, first_end: int, n_tried: int) -> tuple[int, dict[str, Any] | None]:
@@ -121,7 +116,7 @@ def _mended_at(text: str, at: int, first_end: int, n_tried: int) -> tuple[int, d
             return end, _checked(value)
         if end >= len(text):
             break
-        following = _BETWEEN.search(text, end + 1)
+        following = BETWEEN.search(text, end + 1)
         end = following.start() + 1 if following else len(text)
     return first_end, None
 

@@ -20,6 +20,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89HDF\r\n", "an HDF5 file", ""),
     (b"\x7fELF", "a program", ""),
 )
+_CUT_HEADER = 'a profiler dump cut off in its header, before the first of its "traceEvents"'
 _NSIGHT_REPORTS = (".nsys-rep", ".qdrep")
 _DUMP = "Give the JSON that torch.profiler wrote: export_chrome_trace or tensorboard_trace_handler."
 HEAD_BYTES = 64 << 10
@@ -56,8 +57,9 @@ def describe(head: bytes, path: str) -> str:
 
 def refusal(head: bytes, path: str) -> tuple[str, str]:
     """Return fact and cure of the error for a file that begins with `head` and is no profiler dump."""
-    what, cure = _what(head, path)
-    return f"{path} is {what}, not a profiler dump", cure.format(path=path)
+    what, cure = _what(head[:HEAD_BYTES], path)
+    fact = f"{path} is {what}" if what == _CUT_HEADER else f"{path} is {what}, not a profiler dump"
+    return fact, cure.replace("{path}", path)
 
 
 def _what(head: bytes, path: str) -> tuple[str, str]:
@@ -75,7 +77,10 @@ def _what(head: bytes, path: str) -> tuple[str, str]:
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return _json(head)
     if not head.strip(b"\0"):
-        return "nothing but zero bytes", "The job or the machine may have died while it was written; leave the file out."
+        return (
+            "nothing but zero bytes",
+            "The job or the machine may have died while it was written; leave the file out.",
+        )
     try:
         head[:4096].decode("utf-8")
     except UnicodeDecodeError as error:
@@ -97,10 +102,7 @@ def _json(head: bytes) -> tuple[str, str]:
     if not keys:
         return "an empty JSON object" if mended(text) == {} else "JSON cut off before its first key", _DUMP
     if _KINETO_KEYS & {key.encode() for key in keys}:
-        return (
-            'cut off in its header, before "traceEvents"',
-            "The job may have died while it was written; leave the file out.",
-        )
+        return _CUT_HEADER, "The job may have died while it was written; leave the file out."
     if "entries" in keys and "pg_config" in keys:
         return "a flight recorder dump", _DUMP
     return f'JSON without "traceEvents" (its first keys: {", ".join(keys[:5])})', _DUMP

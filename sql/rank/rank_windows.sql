@@ -1,4 +1,4 @@
--- One row per rank, step: the window in which the rank completed the step, and where its time went.
+-- One row per rank, step: what a rank alone can say of its window; rank_steps adds what the other ranks do.
 --
 -- rank               INTEGER  Rank.
 -- capture            BIGINT   Which contiguous recording of the rank, from 0.

@@ -22,7 +22,7 @@ def test_steady_windows_run_from_completion_to_completion() -> None:
         )
     )
 
-    assert rows(con, "SELECT step, start_ns, end_ns, duration_ns, verdict FROM rank_steps ORDER BY step") == [
+    assert rows(con, "SELECT step, start_ns, end_ns, duration_ns, verdict FROM rank_windows ORDER BY step") == [
         (1, 0, 150, 150, "ok"),
         (2, 150, 260, 110, "ok"),
         (3, 260, 390, 130, "ok"),
@@ -47,7 +47,7 @@ def test_the_first_window_starts_when_earlier_work_is_done() -> None:
         )
     )
 
-    assert rows(con, "SELECT start_ns, end_ns, n_unlinked, n_launched, verdict FROM rank_steps") == [
+    assert rows(con, "SELECT start_ns, end_ns, n_unlinked, n_launched, verdict FROM rank_windows") == [
         (145, 160, 0, 1, "ok"),
     ]
     assert rows(con, "SELECT start_ns, end_ns, n_activities, n_unlinked, verdict FROM rank_captures") == [
@@ -60,12 +60,12 @@ def test_a_step_that_launches_nothing_ends_with_its_marker_and_never_before_the_
         link([step(1, 0, 100), step(2, 100, 150), step(3, 150, 400), launch_call(10, 11), kernel(20, 180, launch=10)])
     )
 
-    assert rows(con, "SELECT step, start_ns, end_ns, verdict FROM rank_steps ORDER BY step") == [
+    assert rows(con, "SELECT step, start_ns, end_ns, verdict FROM rank_windows ORDER BY step") == [
         (1, 0, 180, "ok"),
         (2, 180, 180, "nothing launched; zero-length window"),
         (3, 180, 400, "nothing launched"),
     ]
-    assert rows(con, "SELECT idle_ns, idle_other_ns FROM rank_steps WHERE step = 3") == [(220, 220)]
+    assert rows(con, "SELECT idle_ns, idle_other_ns FROM rank_windows WHERE step = 3") == [(220, 220)]
 
 
 def test_a_gap_in_the_numbers_starts_a_new_capture() -> None:
@@ -85,7 +85,7 @@ def test_a_gap_in_the_numbers_starts_a_new_capture() -> None:
         )
     )
 
-    assert rows(con, "SELECT capture, step, start_ns, end_ns FROM rank_steps ORDER BY step") == [
+    assert rows(con, "SELECT capture, step, start_ns, end_ns FROM rank_windows ORDER BY step") == [
         (0, 1, 0, 60),
         (0, 2, 60, 160),
         (1, 10, 1000, 1060),
@@ -102,7 +102,7 @@ def test_two_dumps_of_a_rank_are_two_captures() -> None:
         link([step(2, 1000, 1100), launch_call(1010, 1011), kernel(1020, 1060, launch=1010)]),
     )
 
-    assert rows(con, "SELECT capture, step, duration_ns, idle_ns FROM rank_steps ORDER BY step") == [
+    assert rows(con, "SELECT capture, step, duration_ns, idle_ns FROM rank_windows ORDER BY step") == [
         (0, 1, 60, 20),
         (1, 2, 60, 20),
     ]
@@ -130,7 +130,7 @@ def test_touching_nested_and_overlapping_work_counts_each_moment_once() -> None:
     assert rows(
         con,
         "SELECT duration_ns, compute_ns, comm_ns, exposed_comm_ns, overlapped_comm_ns, copy_ns, exposed_copy_ns, idle_ns"
-        " FROM rank_steps",
+        " FROM rank_windows",
     ) == [(1000, 250 + 400, 220, 170, 50, 40, 30, 150)]
 
 
@@ -152,7 +152,7 @@ def test_work_that_crosses_a_window_counts_in_each_for_its_own_part() -> None:
 
     assert rows(
         con,
-        "SELECT step, duration_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns FROM rank_steps ORDER BY 1",
+        "SELECT step, duration_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns FROM rank_windows ORDER BY 1",
     ) == [(1, 150, 130, 20, 80, 0), (2, 150, 150, 0, 0, 0)]
 
 
@@ -160,7 +160,7 @@ def _idle(con):
     (found,) = rows(
         con,
         "SELECT idle_ns, idle_input_ns, idle_sync_ns, idle_host_ns, idle_launch_ns, idle_turnaround_ns, idle_other_ns"
-        " FROM rank_steps",
+        " FROM rank_windows",
     )
     names = ("idle", "input", "sync", "host", "launch", "turnaround", "other")
     return {n: v for n, v in zip(names, found, strict=True) if v}
@@ -262,7 +262,7 @@ def test_a_gap_across_a_window_is_split_there_and_keeps_its_causes() -> None:
 
     assert rows(
         con,
-        "SELECT step, start_ns, end_ns, idle_ns, idle_input_ns, idle_host_ns, idle_launch_ns FROM rank_steps ORDER BY 1",
+        "SELECT step, start_ns, end_ns, idle_ns, idle_input_ns, idle_host_ns, idle_launch_ns FROM rank_windows ORDER BY 1",
     ) == [(1, 0, 200, 0, 0, 0, 0), (2, 200, 300, 100, 50, 50, 0), (3, 300, 900, 200, 50, 50, 100)]
 
 
@@ -284,7 +284,7 @@ def test_without_a_device_a_window_is_the_marker_and_idle_is_the_hosts() -> None
     assert rows(
         con,
         "SELECT step, start_ns, end_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns, idle_input_ns,"
-        " idle_host_ns, verdict FROM rank_steps ORDER BY step",
+        " idle_host_ns, verdict FROM rank_windows ORDER BY step",
     ) == [
         (1, 0, 1000, 300, 200, 50, 500, 100, 400, "no device: host threads are the lanes"),
         (2, 1010, 2000, 900, 0, 0, 90, 0, 90, "no device: host threads are the lanes"),
@@ -316,5 +316,5 @@ def test_kernels_share_out_the_busy_time_without_counting_a_moment_twice() -> No
         ("ncclDevKernel_AllReduce", "comm", "metadata", 1, 180, 140, 1),
     ]
     assert rows(con, "SELECT sum(exposed_ns) FROM kernels") == rows(
-        con, "SELECT compute_ns + exposed_comm_ns + exposed_copy_ns FROM rank_steps"
+        con, "SELECT compute_ns + exposed_comm_ns + exposed_copy_ns FROM rank_windows"
     )

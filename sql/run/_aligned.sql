@@ -1,0 +1,54 @@
+-- One row per rank, collective of the shard: its instance and its times on the run's clock.
+--
+-- rank        INTEGER  Rank.
+-- step        BIGINT   Step that launched it.
+-- shard_step  BIGINT   Step with which it is matched.
+-- group_id    VARCHAR  Process group.
+-- n_ranks     INTEGER  Members of the group.
+-- clock_no    INTEGER  Ranks of one clock can be compared.
+-- match_by    VARCHAR  seq, end or step.
+-- instance    VARCHAR  Equal on all members of an instance, within the group.
+-- seq         BIGINT   As in _members.
+-- op          VARCHAR  Operation.
+-- shape       VARCHAR  Operation and element type by name alone.
+-- dtype       VARCHAR  Element type.
+-- n_bytes     BIGINT   Bytes.
+-- activity_no BIGINT   Place among the rank's activities.
+-- arrival_ns  BIGINT   Arrival, aligned.
+-- end_ns      BIGINT   End, aligned.
+-- exposed_ns  BIGINT   Time that it alone explains.
+-- residual_ns BIGINT   Residual of the rank's clock; NULL without anchors.
+--
+-- Scope: steps
+WITH sizes AS (
+    SELECT
+        group_id AS sized_group,
+        any_value(n_ranks) AS n_ranks
+    FROM groups
+    GROUP BY group_id
+)
+
+SELECT
+    members.rank,
+    members.step,
+    members.shard_step,
+    members.group_id,
+    sizes.n_ranks,
+    clocks.clock_no,
+    members.match_by,
+    members.instance,
+    members.seq,
+    members.op,
+    members.shape,
+    members.dtype,
+    members.n_bytes,
+    members.activity_no,
+    members.arrival_ns - clocks.offset_ns
+    - coalesce(round(clocks.drift_ppb * (members.arrival_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS arrival_ns,
+    members.end_ns - clocks.offset_ns
+    - coalesce(round(clocks.drift_ppb * (members.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS end_ns,
+    members.exposed_ns,
+    clocks.residual_ns
+FROM _members AS members
+JOIN rank_clocks AS clocks ON members.rank = clocks.rank
+JOIN sizes ON members.group_id = sizes.sized_group

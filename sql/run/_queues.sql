@@ -1,0 +1,85 @@
+-- One row per rank, queue: what keeps the order of a communicator's collectives on a rank, and what it says of its group.
+--
+-- rank              INTEGER    Rank.
+-- queue             VARCHAR    The group's name, description and members, else the lane.
+-- group_name        VARCHAR    Process group's name; NULL without metadata.
+-- group_description VARCHAR    Its description.
+-- members           INTEGER[]  Its members as metadata lists them, sorted; NULL where it does not, or cuts the list.
+-- is_host           BOOLEAN    Whether its lane is host threads.
+-- has_end           BOOLEAN    Whether all its dumps have their end.
+-- has_seq           BOOLEAN    Whether every collective has its sequence number.
+--
+-- Scope: clock
+-- How: a dump that lists exactly one process group leaves no doubt which one its collectives belong to.
+WITH configs AS (
+    SELECT
+        dumps.rank AS config_rank,
+        unnest(
+            json_transform(
+                dumps.process_groups, '[{"pg_name": "VARCHAR", "pg_desc": "VARCHAR", "ranks": ["INTEGER"]}]'
+            )
+        ) AS config
+    FROM dumps
+    WHERE dumps.process_groups IS NOT NULL
+        AND json_valid(dumps.process_groups)
+        AND json_type(dumps.process_groups) = 'ARRAY'
+),
+
+listed AS (
+    SELECT
+        config_rank,
+        config.pg_name AS config_name,
+        any_value(config.pg_desc) AS config_description,
+        any_value(list_sort(config.ranks)) AS config_members
+    FROM configs
+    WHERE len(config.ranks) > 0
+    GROUP BY config_rank, config.pg_name
+),
+
+only_one AS (
+    SELECT
+        config_rank AS only_rank,
+        any_value(config_name) AS only_name,
+        any_value(config_description) AS only_description
+    FROM listed
+    GROUP BY config_rank
+    HAVING count(*) = 1
+),
+
+queues AS (
+    SELECT
+        rank,
+        queue,
+        any_value(group_name) AS group_name,
+        any_value(group_description) AS group_description,
+        any_value(group_ranks) AS group_ranks,
+        bool_or(lane = 'host') AS is_host,
+        bool_and(has_end) AS has_end,
+        bool_and(seq IS NOT NULL) AS has_seq
+    FROM rank_collectives
+    GROUP BY rank, queue
+)
+
+SELECT
+    queues.rank,
+    queues.queue,
+    coalesce(queues.group_name, only_one.only_name) AS group_name,
+    coalesce(queues.group_description, only_one.only_description) AS group_description,
+    coalesce(
+        CASE
+            WHEN regexp_full_match(queues.group_ranks, '\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]')
+                THEN list_sort(
+                    list_transform(
+                        regexp_extract_all(queues.group_ranks, '\d+'), lambda member: member::INTEGER
+                    )
+                )
+        END,
+        listed.config_members
+    ) AS members,
+    queues.is_host,
+    queues.has_end,
+    queues.has_seq
+FROM queues
+LEFT JOIN only_one ON queues.rank = only_one.only_rank
+LEFT JOIN listed
+    ON queues.rank = listed.config_rank AND coalesce(queues.group_name, only_one.only_name) = listed.config_name

@@ -1,0 +1,116 @@
+-- One row per collective instance: who came when, and how long the transfer took once all were there.
+--
+-- step                BIGINT   Step of its launch, the commonest among its members; NULL where none launched it in a step.
+-- shard_step          BIGINT   Step with which it is matched.
+-- group_id            VARCHAR  Process group.
+-- seq                 BIGINT   Sequence number in the group; without metadata its place from the capture's end among those of
+--     its shape, from -1 downwards; NULL where it is matched by step.
+-- op                  VARCHAR  Operation.
+-- shape               VARCHAR  Operation and element type by name alone.
+-- dtype               VARCHAR  Element type; NULL where nothing says it.
+-- n_ranks             INTEGER  Members of the group.
+-- n_present           INTEGER  Members recorded in it.
+-- n_bytes             BIGINT   Bytes, the most of any member; NULL where sizes are not recorded.
+-- first_arrival_ns    BIGINT   Earliest arrival, aligned. NULL where clocks are not aligned.
+-- last_arrival_ns     BIGINT   Latest arrival. NULL as above.
+-- end_ns              BIGINT   Median end of the members, the lower of two.
+-- last_rank           INTEGER  Rank that came last, the lowest of equals. NULL as above.
+-- skew_ns             BIGINT   Latest minus earliest arrival. NULL as above.
+-- end_spread_ns       BIGINT   Latest minus earliest end. NULL as above.
+-- transfer_ns         BIGINT   Median end minus latest arrival, at least 0. NULL as above.
+-- algbw_bytes_per_s   DOUBLE   n_bytes / transfer. NULL where incomplete, or without size or time.
+-- busbw_bytes_per_s   DOUBLE   algbw times 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and
+--     all-to-all, 1 for others (nccl-tests, doc/PERFORMANCE.md).
+-- is_complete         BOOLEAN  Whether every member of the group is recorded; else times are bounds and bandwidth is NULL.
+-- verdict             VARCHAR  ok, or the reasons to doubt it.
+--
+-- Scope: steps
+WITH instances AS (
+    SELECT
+        mode(step ORDER BY step) AS step,
+        min(shard_step) AS shard_step,
+        group_id,
+        instance,
+        any_value(seq) AS seq,
+        mode(op ORDER BY op) AS op,
+        any_value(shape) AS shape,
+        mode(dtype ORDER BY dtype) AS dtype,
+        any_value(n_ranks) AS n_ranks,
+        count(*)::INTEGER AS n_present,
+        max(n_bytes) AS n_bytes,
+        count(DISTINCT n_bytes) AS n_sizes,
+        count(DISTINCT op) AS n_ops,
+        count(DISTINCT clock_no) AS n_clocks,
+        min(arrival_ns) AS first_arrival_ns,
+        max(arrival_ns) AS last_arrival_ns,
+        quantile_disc(end_ns, 0.5) AS end_ns,
+        max(end_ns) - min(end_ns) AS end_spread_ns
+    FROM _aligned
+    GROUP BY group_id, instance
+),
+
+lasts AS (
+    SELECT
+        instances.*,
+        late.last_rank
+    FROM instances
+    JOIN (
+        SELECT
+            aligned.group_id AS late_group,
+            aligned.instance AS late_instance,
+            min(aligned.rank) AS last_rank
+        FROM _aligned AS aligned
+        JOIN instances AS these ON aligned.group_id = these.group_id AND aligned.instance = these.instance
+        WHERE aligned.arrival_ns = these.last_arrival_ns
+        GROUP BY aligned.group_id, aligned.instance
+    ) AS late ON instances.group_id = late.late_group AND instances.instance = late.late_instance
+),
+
+timed AS (
+    SELECT
+        *,
+        n_present = n_ranks AS is_complete,
+        n_clocks = 1 AS is_aligned,
+        greatest(end_ns - last_arrival_ns, 0) AS transfer_ns,
+        CASE op
+            WHEN 'all_reduce' THEN 2 * (n_ranks - 1) / n_ranks
+            WHEN 'all_gather' THEN (n_ranks - 1) / n_ranks
+            WHEN 'reduce_scatter' THEN (n_ranks - 1) / n_ranks
+            WHEN 'all_to_all' THEN (n_ranks - 1) / n_ranks
+            ELSE 1
+        END AS bus_factor,
+        list_filter(
+            [
+                CASE WHEN n_present < n_ranks THEN 'peer not recorded: ' || n_present || ' of ' || n_ranks END,
+                CASE WHEN n_clocks > 1 THEN 'clock not aligned' END,
+                CASE WHEN n_ops > 1 THEN 'members disagree on the operation' END,
+                CASE WHEN n_sizes > 1 AND op <> 'all_to_all' THEN 'members disagree on the size' END
+            ],
+            lambda reason: reason IS NOT NULL
+        ) AS reasons
+    FROM lasts
+)
+
+SELECT
+    step,
+    shard_step,
+    group_id,
+    seq,
+    op,
+    shape,
+    dtype,
+    n_ranks,
+    n_present,
+    n_bytes,
+    CASE WHEN is_aligned THEN first_arrival_ns END AS first_arrival_ns,
+    CASE WHEN is_aligned THEN last_arrival_ns END AS last_arrival_ns,
+    CASE WHEN is_aligned THEN end_ns END AS end_ns,
+    CASE WHEN is_aligned THEN last_rank END AS last_rank,
+    CASE WHEN is_aligned THEN last_arrival_ns - first_arrival_ns END AS skew_ns,
+    CASE WHEN is_aligned THEN end_spread_ns END AS end_spread_ns,
+    CASE WHEN is_aligned THEN transfer_ns END AS transfer_ns,
+    CASE WHEN is_aligned AND is_complete THEN n_bytes / nullif(transfer_ns / 1e9, 0) END AS algbw_bytes_per_s,
+    CASE WHEN is_aligned AND is_complete THEN bus_factor * n_bytes / nullif(transfer_ns / 1e9, 0) END AS busbw_bytes_per_s,
+    is_complete,
+    CASE WHEN len(reasons) = 0 THEN 'ok' ELSE array_to_string(reasons, '; ') END AS verdict
+FROM timed

@@ -1,0 +1,60 @@
+-- One row per collective instance, rank: when the rank came, how long it waited for others, how long it transferred.
+--
+-- step        BIGINT   Step that launched it; NULL where its launch is in no step or not in the dump.
+-- rank        INTEGER  Rank.
+-- group_id    VARCHAR  Process group.
+-- seq         BIGINT   As in collective_instances.
+-- op          VARCHAR  Operation.
+-- shape       VARCHAR  Operation and element type by name alone.
+-- n_bytes     BIGINT   Bytes; NULL where sizes are not recorded.
+-- arrival_ns  BIGINT   Arrival, on the run's clock; on the rank's own where clocks are not aligned.
+-- end_ns      BIGINT   End, likewise.
+-- wait_ns     BIGINT   From its arrival to the last rank's, within its own duration. NULL where clocks are not aligned.
+-- transfer_ns BIGINT   The rest of its duration. NULL as above.
+-- exposed_ns  BIGINT   Time that it alone explains: beside no compute, beyond comm before it.
+-- is_last     BOOLEAN  Whether the rank came last. NULL as above.
+-- is_complete BOOLEAN  Whether every member is recorded; else wait, transfer and is_last are bounds.
+-- activity_no BIGINT   Place among the rank's activities, in order of start.
+--
+-- Scope: steps
+WITH lasts AS (
+    SELECT
+        group_id AS last_group,
+        instance AS last_instance,
+        max(arrival_ns) AS last_arrival_ns,
+        arg_min(rank, (-arrival_ns, rank)) AS last_rank,
+        count(*) AS n_present,
+        count(DISTINCT clock_no) = 1 AS is_aligned
+    FROM _aligned
+    GROUP BY group_id, instance
+),
+
+waited AS (
+    SELECT
+        aligned.*,
+        lasts.*,
+        least(
+            greatest(lasts.last_arrival_ns - aligned.arrival_ns, 0),
+            greatest(aligned.end_ns - aligned.arrival_ns, 0)
+        ) AS wait_ns
+    FROM _aligned AS aligned
+    JOIN lasts ON aligned.group_id = lasts.last_group AND aligned.instance = lasts.last_instance
+)
+
+SELECT
+    step,
+    rank,
+    group_id,
+    seq,
+    op,
+    shape,
+    n_bytes,
+    arrival_ns,
+    end_ns,
+    CASE WHEN is_aligned THEN wait_ns END AS wait_ns,
+    CASE WHEN is_aligned THEN greatest(end_ns - arrival_ns, 0) - wait_ns END AS transfer_ns,
+    exposed_ns,
+    CASE WHEN is_aligned THEN rank = last_rank END AS is_last,
+    n_present = n_ranks AS is_complete,
+    activity_no
+FROM waited
