@@ -216,7 +216,7 @@ def _step_tasks(store: Store, manifest: Manifest, files: Sequence[PublishedFile]
 
 
 def _run_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> AnalyzeTask:
-    names = ("rank_steps", "rank_captures", "steps", "ranks", "rank_clocks", "collective_instances")
+    names = ("rank_steps", "rank_captures", "steps", "ranks", "groups", "rank_clocks", "collective_instances")
     return AnalyzeTask(
         store.url,
         manifest.run,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from longpole.errors import LongpoleError, UsageError
@@ -15,6 +18,10 @@ T = TypeVar("T")
 
 DEFAULT_TASK_MEMORY = 1 << 30
 """Bytes that DuckDB may hold in one task before it spills: a rank of two million device activities stays within."""
+
+
+CONNECT_SECONDS = 20
+"""How long a scheduler may take to answer, or its file to appear."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +52,7 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
     if address or options.scheduler_file:
         where = address or options.scheduler_file
         try:
-            client = (
-                Client(address, timeout="20s")
-                if address
-                else Client(scheduler_file=options.scheduler_file, timeout="20s")
-            )
+            client = Client(address or _address_in(str(options.scheduler_file)), timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise LongpoleError(
                 f"the Dask scheduler {where} does not answer: {error}", "Check the address and that it runs."
@@ -72,6 +75,21 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
         Client(cluster) as client,
     ):
         yield client
+
+
+def _address_in(scheduler_file: str) -> str:
+    """Return the address that a scheduler file says, once it does: a job may start before its scheduler has."""
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            return str(json.loads(Path(scheduler_file).read_text(encoding="utf-8"))["address"])
+        except OSError:
+            if time.monotonic() >= deadline:
+                raise
+        except (ValueError, LookupError, TypeError) as error:
+            if time.monotonic() >= deadline:
+                raise ValueError("it is no scheduler file of Dask") from error
+        time.sleep(0.1)
 
 
 def run_all(

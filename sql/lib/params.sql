@@ -10,7 +10,8 @@
 -- same_group_ns     DOUBLE  Streams without metadata are taken for one group where their ends keep together to this: 100 µs.
 -- shared_clock_ns   DOUBLE  Ranks that say they share a host keep one clock where collective ends differ by less: 100 µs;
 --     beyond it, and beyond 3 residuals, the dumps' word is contradicted and offsets are fitted.
--- hop_ns            BIGINT  Arrivals closer than this are a tie: 5 µs.
+-- slow_link_ratio   DOUBLE  A group whose transfers take this much longer than its siblings' has a slow link: 1.25, since
+--     medians of sibling groups on one machine differ by up to a tenth.
 --
 -- Scope: lib
 SELECT
@@ -20,4 +21,4 @@ SELECT
     1e6::DOUBLE AS loose_end_ns,
     1e5::DOUBLE AS same_group_ns,
     1e5::DOUBLE AS shared_clock_ns,
-    5000::BIGINT AS hop_ns
+    1.25::DOUBLE AS slow_link_ratio

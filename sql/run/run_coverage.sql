@@ -73,9 +73,20 @@ WITH counts AS (
     UNION ALL
     SELECT
         9 AS place,
+        'collectives with every member' AS "check",
+        count(*) AS expected,
+        count(*) FILTER (is_complete) AS found,
+        'collectives with a member not recorded' AS doubt
+    FROM collective_instances
+    UNION ALL
+    SELECT
+        10 AS place,
         'ranks on one clock' AS "check",
         count(*) FILTER (is_recorded) AS expected,
-        CASE WHEN (SELECT is_shared FROM _clock_basis) THEN count(*) FILTER (is_recorded) ELSE 1 END AS found,
+        (
+            SELECT coalesce(max(n), 0)
+            FROM (SELECT count(*) AS n FROM rank_clocks GROUP BY clock_no)
+        ) AS found,
         (SELECT basis FROM _clock_basis) AS doubt
     FROM ranks
 )

@@ -148,7 +148,9 @@ class EventBlocks:
             self._separator = data[len(before.rstrip()) : cut.right + 1]
 
     def _plausible_end(self, data: bytes, start: int) -> Cut | None:
-        """Return the end of a list whose last event is damaged: there, what follows makes sense."""
+        """Return the end of a list whose last event, from `start` on, is damaged: there, what follows makes sense."""
+        if _is_begun(data, start):
+            return None
         last = deque(_END.finditer(data, start), _ENDS_TRIED)
         for match in reversed(last):
             rest = data[match.end() :]

@@ -1,4 +1,4 @@
-"""A file's bytes, decompressed as they come: gzip is told by its magic, never by the name, and a cut end is no error."""
+"""A file's bytes, decompressed as they come: gzip is told by its magic, not by its name; a cut end is no error."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class ByteStream:
                     data = member.unconsumed_tail or self._file.read(_GZIP_READ)
                     if not data:
                         self.is_cut, self.problem = True, "the gzip stream ends early"
-        except isal_zlib.error as error:
+        except isal_zlib.IsalError as error:  # type: ignore[misc]  # the stubs call the class an instance
             self.is_cut, self.problem = True, f"the gzip stream is damaged ({error})"

@@ -1,9 +1,10 @@
-"""A block of events becomes rows: one JSON engine for the whole block, an explicit schema, no Python object per event."""
+"""A block of events becomes rows: one JSON engine for the whole, an explicit schema, no Python object per event."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ LONGEST_TEXT = 64 << 10
 
 _WEEK_NS = 7 * 86_400 * 10**9
 _UNFINISHED_NS = -1_000  # "dur": -1 microseconds
+
+_Number = TypeVar("_Number", np.int64, np.bool_)
 
 _NO_TEXT = pa.array([], pa.string())
 
@@ -156,7 +159,7 @@ class _Kept:
         self._is_stored = is_stored
         self._mask = pa.array(is_stored)
 
-    def numbers(self, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def numbers(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
         return values if self._is_all else values[self._is_stored]
 
     def plain(self, array: pa.Array) -> pa.Array:

@@ -30,7 +30,7 @@ class Frame:
 
 
 def read_object(text: bytes) -> tuple[dict[str, Any], list[str], str] | None:
-    """Return the JSON object at the start of `text`, its keys that come twice and what follows it; None if there is none."""
+    """Return the object at the start of `text`, its keys that come twice and what follows; None if there is none."""
     pairs: list[tuple[str, Any]] = []
 
     def remember(found: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -147,11 +147,12 @@ def origin(frame: Frame) -> Origin:
     )
 
 
+_WRITTEN = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
 def _whole(value: Any, key: str, allowed: range, notes: list[str]) -> int | None:
     number = value
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
-        number = int(value)
-    elif isinstance(value, float) and value.is_integer():
+    if _WRITTEN.fullmatch(value) if isinstance(value, str) else isinstance(value, float) and value.is_integer():
         number = int(value)
     if isinstance(number, int) and not isinstance(number, bool) and number in allowed:
         return number

@@ -32,18 +32,17 @@ _BEYOND = "Numbers beyond the range of their column, read as NULL"
 _NO_NUMBER = "Values that should be numbers and are none, read as NULL"
 
 
-class _Event(msgspec.Struct, gc=False):
-    ph: Any = None
-    cat: Any = None
-    name: Any = None
-    pid: Any = None
-    tid: Any = None
-    ts: msgspec.Raw = _NULL
-    dur: msgspec.Raw = _NULL
-    args: _Args | None = None
-
-
-_events = msgspec.json.Decoder(list[_Event])
+_ArgsOrNone: Any = _Args | None
+_Event: Any = msgspec.defstruct(
+    "_Event",
+    [
+        *((key, Any, None) for key in ("ph", "cat", "name", "pid", "tid")),
+        *((key, msgspec.Raw, _NULL) for key in ("ts", "dur")),
+        ("args", _ArgsOrNone, None),
+    ],
+    gc=False,
+)
+_events: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[_Event])
 
 
 def parse_mixed(block: memoryview | bytes) -> Parsed:

@@ -1,5 +1,4 @@
-"""Puts right the bytes of one event that is not JSON, where what was meant is plain; never touches the text inside a string's quotes
-except for what JSON forbids there."""
+"""Puts right one event that is not JSON, where what was meant is plain; of a text in quotes, only what JSON forbids."""
 
 from __future__ import annotations
 
@@ -41,12 +40,12 @@ def without_surrogates(text: str) -> str:
 
 
 def _mend(match: re.Match[str]) -> str:
-    token = match.group()
-    if not token.startswith('"'):
-        return "" if token == "," else "null"
-    if not token.isprintable():
-        token = _CONTROL.sub(" ", token)
-    return _ESCAPE.sub(_escape, token) if "\\" in token else token
+    found = match.group()
+    if not found.startswith('"'):
+        return "" if found == "," else "null"
+    if not found.isprintable():
+        found = _CONTROL.sub(" ", found)
+    return _ESCAPE.sub(_escape, found) if "\\" in found else found
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -59,7 +59,7 @@ class Ladder:
 
 
 def _is_dense(block: memoryview) -> bool:
-    """Return whether a block has more objects than events could be: as columns they would take a hundred times its size."""
+    """Return whether a block has more objects than events could be; as columns they would take far more memory."""
     return len(block) > _DENSE_BYTES and bytes(block).count(b"{") * _SHORTEST_EVENT > len(block)
 
 

@@ -109,7 +109,7 @@ def _json(head: bytes) -> tuple[str, str]:
 
 
 def _is_execution_trace(head: bytes) -> bool:
-    """Return whether the head is that of an execution trace: a "schema" and "nodes", and no list of events before them."""
+    """Return whether the head is that of an execution trace: "schema" and "nodes", and no "traceEvents" before them."""
     nodes = re.search(rb'"nodes"\s*:\s*\[', head)
     if not nodes or not _OBJECT.match(head):
         return False
@@ -122,10 +122,10 @@ def _first_keys(text: str) -> list[str]:
     keys = []
     depth = 0
     for match in _TOKEN.finditer(text):
-        token = match.group(0)
-        if token in "{[":
+        found = match.group(0)
+        if found in "{[":
             depth += 1
-        elif token in "}]":
+        elif found in "}]":
             depth -= 1
         elif depth == 1 and match.group(1) is not None:
             keys.append(sample(match.group(1))[:40])

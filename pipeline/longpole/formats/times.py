@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DECIMAL = pa.decimal128(28, 10)
-"""The type in which an engine reads ts and dur: ten decimals, and 28 digits times 10**10 still fit 128 bits, so nothing wraps."""
+"""How ts and dur are read: with ten decimals, and 28 digits times 10**10 still fit 128 bits, so nothing wraps."""
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)

@@ -1,0 +1,185 @@
+"""Work runs on a cluster that only this machine can reach, and its failures come back in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+
+from longpole import cluster
+from longpole.cluster import ClusterOptions, connect, n_slots, run_all
+from longpole.errors import DumpError, LongpoleError, UsageError
+
+LISTEN = """
+import json, sys
+import psutil
+from longpole.cluster import ClusterOptions, connect, run_all
+
+if __name__ == "__main__":
+    with connect(ClusterOptions(), int(sys.argv[1])) as client:
+        assert run_all(client, abs, [-1, -2]) == [1, 2]
+        this = psutil.Process()
+        processes = [this, *this.children(recursive=True)]
+        found = [c.laddr for p in processes for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
+        print(json.dumps({"processes": len(processes), "sockets": [list(a) for a in found]}))
+"""
+
+
+def squared(n: int) -> int:
+    return n * n
+
+
+def slow_first(n: int) -> int:
+    time.sleep(0.3 if n == 0 else 0)
+    return n
+
+
+def refuse(n: int) -> int:
+    if n == 1:
+        raise DumpError("rank1.json is a shopping list", "Name profiler dumps.")
+    return n
+
+
+def fail(n: int) -> int:
+    raise ZeroDivisionError(f"task {n}")
+
+
+def die(n: int) -> int:
+    os._exit(7)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Give a client of two worker processes; a task that kills its worker is not tried again."""
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), connect(ClusterOptions(), 2) as client:
+        yield client
+
+
+def test_results_come_in_the_order_of_the_arguments(client: Any) -> None:
+    done: list[int] = []
+    assert run_all(client, slow_first, [0, 1, 2, 3], lambda: done.append(1)) == [0, 1, 2, 3]
+    assert len(done) == 4
+    assert run_all(client, squared, []) == []
+    assert run_all(client, squared, [3, 3]) == [9, 9]
+
+
+def test_an_error_with_a_cure_comes_through_as_itself(client: Any) -> None:
+    with pytest.raises(DumpError) as caught:
+        run_all(client, refuse, [0, 1, 2])
+    assert caught.value.fact == "rank1.json is a shopping list"
+    assert caught.value.cure == "Name profiler dumps."
+
+
+def test_any_other_error_comes_through_as_itself_too(client: Any) -> None:
+    with pytest.raises(ZeroDivisionError, match="task 5"):
+        run_all(client, fail, [5])
+    assert run_all(client, squared, [2]) == [4]
+
+
+def test_a_worker_that_dies_is_an_error_with_a_cure(client: Any) -> None:
+    with pytest.raises(LongpoleError, match="a worker died while it ran die") as caught:
+        run_all(client, die, [0])
+    assert "Lower --memory" in caught.value.cure
+    assert run_all(client, squared, [4]) == [16]
+
+
+def test_there_are_as_many_slots_as_workers_have_threads(client: Any) -> None:
+    deadline = time.monotonic() + 30
+    while n_slots(client) < min(2, os.cpu_count() or 1) and time.monotonic() < deadline:
+        time.sleep(0.1)  # a worker may just be starting again
+    assert n_slots(client) == min(2, os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_a_cluster_of_this_machine_cannot_be_reached_from_another(tmp_path: Path, n_tasks: int) -> None:
+    script = tmp_path / "listen.py"
+    script.write_text(LISTEN)
+    answer = subprocess.run(  # noqa: S603  this interpreter and the text above
+        [sys.executable, str(script), str(n_tasks)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["processes"] >= n_tasks
+    assert found["sockets"]
+    assert {address for address, _ in found["sockets"]} == {"127.0.0.1"}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("tcp://127.0.0.1:1", "Timed out trying to connect"),
+        ("127.0.0.1:1", "Timed out trying to connect"),
+        ("somewhere", "missing port number"),
+        ("http://127.0.0.1:1", "unknown address scheme"),
+    ],
+)
+def test_a_scheduler_that_does_not_answer_is_an_error_with_a_cure(address: str, reason: str) -> None:
+    with pytest.raises(LongpoleError, match=reason) as caught, connect(ClusterOptions(scheduler=address), 1):
+        pytest.fail("nothing listens there")
+    assert caught.value.fact.startswith(f"the Dask scheduler {address} does not answer")
+    assert caught.value.cure == "Check the address and that it runs."
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "No such file"),
+        ("", "it is no scheduler file"),
+        ("{", "it is no scheduler file"),
+        ("{}", "it is no scheduler file"),
+        ("[]", "it is no scheduler file"),
+        ('{"address": "tcp://127.0.0.1:1"}', "Timed out trying to connect"),
+    ],
+)
+def test_a_scheduler_file_without_a_scheduler_is_an_error(tmp_path: Path, text: str | None, reason: str) -> None:
+    path = tmp_path / "scheduler.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(LongpoleError, match=reason) as caught, connect(ClusterOptions(scheduler_file=str(path)), 1):
+        pytest.fail("there is no scheduler")
+    assert str(path) in caught.value.fact
+
+
+def test_a_scheduler_file_may_come_a_little_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "scheduler.json"
+    tried: list[str] = []
+    monkeypatch.setattr("distributed.Client", lambda address, timeout: tried.append(address) or threading.Lock())
+    writer = threading.Timer(0.3, path.write_text, ['{"address": "tcp://10.0.0.1:8786"}'])
+    writer.start()
+    with connect(ClusterOptions(scheduler_file=str(path)), 1):
+        assert tried == ["tcp://10.0.0.1:8786"]
+    writer.join()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_address_of_dasks_own_configuration_is_used() -> None:
+    with (
+        dask.config.set({"scheduler-address": "tcp://127.0.0.1:2"}),
+        pytest.raises(LongpoleError, match="tcp://127.0.0.1:2 does not answer"),
+        connect(ClusterOptions(), 1),
+    ):
+        pytest.fail("nothing listens there")
+
+
+def test_two_places_for_one_scheduler_are_one_too_many() -> None:
+    with (
+        pytest.raises(UsageError, match="cannot both be given"),
+        connect(ClusterOptions(scheduler="tcp://127.0.0.1:1", scheduler_file="x.json"), 1),
+    ):
+        pytest.fail("which one?")
