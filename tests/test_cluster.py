@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dask
 import pytest
 
-from longpole import cluster
+from longpole import __version__, cluster
 from longpole.cluster import ClusterOptions, connect, n_slots, run_all
 from longpole.errors import DumpError, LongpoleError, UsageError
 
@@ -34,29 +35,6 @@ if __name__ == "__main__":
 """
 
 
-def squared(n: int) -> int:
-    return n * n
-
-
-def slow_first(n: int) -> int:
-    time.sleep(0.3 if n == 0 else 0)
-    return n
-
-
-def refuse(n: int) -> int:
-    if n == 1:
-        raise DumpError("rank1.json is a shopping list", "Name profiler dumps.")
-    return n
-
-
-def fail(n: int) -> int:
-    raise ZeroDivisionError(f"task {n}")
-
-
-def die(n: int) -> int:
-    os._exit(7)
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Give a client of two worker processes; a task that kills its worker is not tried again."""
@@ -65,14 +43,23 @@ def client() -> Iterator[Any]:
 
 
 def test_results_come_in_the_order_of_the_arguments(client: Any) -> None:
+    def slow_first(n: int) -> int:
+        time.sleep(0 if n else 0.3)
+        return n
+
     done: list[int] = []
     assert run_all(client, slow_first, [0, 1, 2, 3], lambda: done.append(1)) == [0, 1, 2, 3]
     assert len(done) == 4
-    assert run_all(client, squared, []) == []
-    assert run_all(client, squared, [3, 3]) == [9, 9]
+    assert run_all(client, abs, []) == []
+    assert run_all(client, abs, [-3, -3]) == [3, 3]
 
 
 def test_an_error_with_a_cure_comes_through_as_itself(client: Any) -> None:
+    def refuse(n: int) -> int:
+        if n == 1:
+            raise DumpError("rank1.json is a shopping list", "Name profiler dumps.")
+        return n
+
     with pytest.raises(DumpError) as caught:
         run_all(client, refuse, [0, 1, 2])
     assert caught.value.fact == "rank1.json is a shopping list"
@@ -80,16 +67,22 @@ def test_an_error_with_a_cure_comes_through_as_itself(client: Any) -> None:
 
 
 def test_any_other_error_comes_through_as_itself_too(client: Any) -> None:
+    def fail(n: int) -> int:
+        raise ZeroDivisionError(f"task {n}")
+
     with pytest.raises(ZeroDivisionError, match="task 5"):
         run_all(client, fail, [5])
-    assert run_all(client, squared, [2]) == [4]
+    assert run_all(client, abs, [-2]) == [2]
 
 
 def test_a_worker_that_dies_is_an_error_with_a_cure(client: Any) -> None:
+    def die(n: int) -> None:
+        os._exit(n)
+
     with pytest.raises(LongpoleError, match="a worker died while it ran die") as caught:
-        run_all(client, die, [0])
+        run_all(client, die, [7])
     assert "Lower --memory" in caught.value.cure
-    assert run_all(client, squared, [4]) == [16]
+    assert run_all(client, abs, [-4]) == [4]
 
 
 def test_there_are_as_many_slots_as_workers_have_threads(client: Any) -> None:
@@ -103,7 +96,7 @@ def test_there_are_as_many_slots_as_workers_have_threads(client: Any) -> None:
 def test_a_cluster_of_this_machine_cannot_be_reached_from_another(tmp_path: Path, n_tasks: int) -> None:
     script = tmp_path / "listen.py"
     script.write_text(LISTEN)
-    answer = subprocess.run(  # noqa: S603  this interpreter and the text above
+    answer = subprocess.run(
         [sys.executable, str(script), str(n_tasks)], capture_output=True, text=True, check=False, timeout=60
     )
     assert answer.returncode == 0, answer.stderr
@@ -156,22 +149,59 @@ def test_a_scheduler_file_without_a_scheduler_is_an_error(tmp_path: Path, text: 
     assert str(path) in caught.value.fact
 
 
+class Answering(contextlib.nullcontext[None]):
+    """A client whose scheduler answers, and whose workers say which longpole they have."""
+
+    addresses: ClassVar[list[str]] = []
+    workers: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, address: str, timeout: float) -> None:
+        super().__init__()
+        self.addresses.append(address)
+
+    def run(self, function: Callable[[str], str], package: str) -> dict[str, str]:
+        function(package if self.workers else "no-such-package-anywhere")
+        return self.workers
+
+
 def test_a_scheduler_file_may_come_a_little_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "scheduler.json"
-    tried: list[str] = []
-    monkeypatch.setattr("distributed.Client", lambda address, timeout: tried.append(address) or threading.Lock())
+    monkeypatch.setattr("distributed.Client", Answering)
+    monkeypatch.setattr(Answering, "addresses", [])
+    monkeypatch.setattr(Answering, "workers", {"tcp://10.0.0.2:1": __version__})
     writer = threading.Timer(0.3, path.write_text, ['{"address": "tcp://10.0.0.1:8786"}'])
     writer.start()
     with connect(ClusterOptions(scheduler_file=str(path)), 1):
-        assert tried == ["tcp://10.0.0.1:8786"]
+        assert Answering.addresses == ["tcp://10.0.0.1:8786"]
     writer.join()
+
+
+@pytest.mark.parametrize(
+    ("workers", "fact"),
+    [
+        ({}, "the workers of tcp://10.0.0.1:8786 have no longpole"),
+        (
+            {"a": __version__, "b": "0.0.1"},
+            f"the workers of tcp://10.0.0.1:8786 have longpole 0.0.1, {__version__}, this is {__version__}",
+        ),
+    ],
+)
+def test_workers_with_another_longpole_or_none_are_refused(
+    monkeypatch: pytest.MonkeyPatch, workers: dict[str, str], fact: str
+) -> None:
+    monkeypatch.setattr("distributed.Client", Answering)
+    monkeypatch.setattr(Answering, "workers", workers)
+    with pytest.raises(LongpoleError) as caught, connect(ClusterOptions(scheduler="tcp://10.0.0.1:8786"), 1):
+        pytest.fail("they would never answer")
+    assert caught.value.fact == fact
+    assert caught.value.cure == f"Install longpole {__version__} where they run."
 
 
 @pytest.mark.usefixtures("impatient")
 def test_the_address_of_dasks_own_configuration_is_used() -> None:
     with (
         dask.config.set({"scheduler-address": "tcp://127.0.0.1:2"}),
-        pytest.raises(LongpoleError, match="tcp://127.0.0.1:2 does not answer"),
+        pytest.raises(LongpoleError, match=r"tcp://127\.0\.0\.1:2 does not answer"),
         connect(ClusterOptions(), 1),
     ):
         pytest.fail("nothing listens there")

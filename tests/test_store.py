@@ -593,7 +593,7 @@ with store.lock("one"):
 def test_a_killed_writer_leaves_nothing_a_reader_sees_and_the_next_one_succeeds(store: Store, tmp_path: Path) -> None:
     store.put(local_file(tmp_path), "one", "events/rank=00000/d.parquet")
     store.publish(Manifest("one", files=(published(),)))
-    writer = subprocess.Popen(  # noqa: S603  this interpreter and the text above
+    writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, store.url, str(tmp_path / "made")], stdout=subprocess.PIPE, text=True
     )
     try:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from pipeline_inline import make_run
 
 from longpole import synth
 from longpole.session import Session
 from longpole.store import Store
+from pipeline_inline import make_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCENARIOS = ("worked", "worked-contended", "worked-late-input", "idle-causes", "cpu")

@@ -23,7 +23,7 @@ from longpole.events import SCHEMA_VERSION
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
 
 STEPS_PER_SHARD = 50
-"""Steps of one run-level task, in blocks aligned to multiples of it, so that a longer run adds shards and moves none."""
+"""Steps of one run-level task, in blocks aligned to multiples of it: a longer run adds shards and moves none."""
 
 
 @dataclass(frozen=True)

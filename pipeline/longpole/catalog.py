@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 import duckdb
 
 Scope = Literal["lib", "dump", "rank", "clock", "steps", "run", "fleet", "page", "check"]
-"""What one evaluation of a relation sees: one dump, one rank, a sample of all ranks, one range of steps, one run, all runs."""
+"""What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all."""
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from longpole import __version__
 from longpole.errors import LongpoleError, UsageError
 
 T = TypeVar("T")
@@ -41,7 +43,7 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
 
     Raises:
         UsageError: Both a scheduler and a scheduler file are given.
-        LongpoleError: The scheduler does not answer.
+        LongpoleError: The scheduler does not answer, or its workers have another longpole or none.
     """
     import dask
     from distributed import Client, LocalCluster
@@ -58,6 +60,7 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
                 f"the Dask scheduler {where} does not answer: {error}", "Check the address and that it runs."
             ) from error
         with client:
+            _refuse_strangers(client, str(where))
             yield client
         return
     with (
@@ -90,6 +93,21 @@ def _address_in(scheduler_file: str) -> str:
             if time.monotonic() >= deadline:
                 raise ValueError("it is no scheduler file of Dask") from error
         time.sleep(0.1)
+
+
+def _refuse_strangers(client: Any, where: str) -> None:
+    """Workers run this very package: one without it takes a task and never answers, another version's facts differ."""
+    try:
+        versions = set(client.run(importlib.metadata.version, "longpole").values())
+    except importlib.metadata.PackageNotFoundError as error:
+        raise LongpoleError(
+            f"the workers of {where} have no longpole", f"Install longpole {__version__} where they run."
+        ) from error
+    if versions - {__version__}:
+        raise LongpoleError(
+            f"the workers of {where} have longpole {', '.join(sorted(versions))}, this is {__version__}",
+            f"Install longpole {__version__} where they run.",
+        )
 
 
 def run_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -423,7 +424,7 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
         by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))
-        for one, other in zip(mine, mine[1:], strict=False):
+        for one, other in itertools.pairwise(mine):
             overlap = _overlap(one, other)
             if overlap:
                 raise LongpoleError(

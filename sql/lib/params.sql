@@ -10,6 +10,8 @@
 -- same_group_ns     DOUBLE  Streams without metadata are taken for one group where their ends keep together to this: 100 µs.
 -- shared_clock_ns   DOUBLE  Ranks that say they share a host keep one clock where collective ends differ by less: 100 µs;
 --     beyond it, and beyond 3 residuals, the dumps' word is contradicted and offsets are fitted.
+-- crystal_drift     DOUBLE A clock's crystal may be off by this: 100 parts per million. Anchors that could not show that much
+--     over their span show no drift at all.
 -- slow_link_ratio   DOUBLE  A group whose transfers take this much longer than its siblings' has a slow link: 1.25, since
 --     medians of sibling groups on one machine differ by up to a tenth.
 --
@@ -21,4 +23,5 @@ SELECT
     1e6::DOUBLE AS loose_end_ns,
     1e5::DOUBLE AS same_group_ns,
     1e5::DOUBLE AS shared_clock_ns,
+    1e-4::DOUBLE AS crystal_drift,
     1.25::DOUBLE AS slow_link_ratio

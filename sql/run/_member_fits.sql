@@ -9,8 +9,10 @@
 --
 -- Scope: clock
 -- How: the slope is the median over pairs half the anchors apart (Theil and Sen's estimator on n/2 pairs), the shift the
--- median of what is left: a few late leavers move neither. A slope counts where over the anchors' span it exceeds four
--- times its own standard error, sqrt(12 / n) of the residual for anchors evenly spread.
+-- median of what is left: a few late leavers move neither. A slope counts where over the anchors' span it exceeds three
+-- residuals, below which nothing does, and four of its own standard errors, sqrt(12 / n) of the deviation for anchors
+-- evenly spread; and only where a crystal's drift would. A member whose ends are loose is left out, and with it a group
+-- of one.
 WITH lowest AS (
     SELECT
         group_id AS lowest_group,
@@ -56,17 +58,28 @@ sloped AS (
     LEFT JOIN slopes ON differences.group_id = slopes.group_id AND differences.rank = slopes.rank
 ),
 
-judged AS (
+seen AS (
     SELECT
         group_id,
         rank,
-        CASE
-            WHEN abs(any_value(slope)) * (max(x_ns) - min(x_ns)) > 4 * 1.4826 * mad(left_ns) * sqrt(12 / count(*))
-                THEN any_value(slope)
-            ELSE 0
-        END AS kept_slope
+        any_value(slope) AS slope,
+        max(x_ns) - min(x_ns) AS span_ns,
+        greatest(3, 4 * 1.4826 * sqrt(12 / count(*))) * mad(left_ns) AS visible_ns
     FROM sloped
     GROUP BY group_id, rank
+),
+
+judged AS (
+    SELECT
+        seen.group_id,
+        seen.rank,
+        CASE
+            WHEN abs(seen.slope) * seen.span_ns > seen.visible_ns AND crystal_drift * seen.span_ns > seen.visible_ns
+                THEN seen.slope
+            ELSE 0
+        END AS kept_slope
+    FROM seen
+    CROSS JOIN params
 ),
 
 fitted AS (
@@ -92,3 +105,4 @@ SELECT
 FROM fitted
 CROSS JOIN params
 WHERE residual_ns <= loose_end_ns
+QUALIFY count(*) OVER (PARTITION BY group_id) > 1

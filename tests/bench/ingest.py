@@ -69,7 +69,7 @@ def _once(task: str, python: Path, dump: Path) -> Measured:
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         command = [str(python), str(HERE / "tasks.py"), task, str(dump), folder]
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment)  # noqa: S603  our own file
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
         # wait4 counts the process and all of its children that it waited for.
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
@@ -95,7 +95,7 @@ def peer_python(folder: Path) -> tuple[Path | None, str]:
     if not python.exists():
         venv.create(folder, with_pip=True)
         command = [str(python), "-m", "pip", "install", "--quiet", *PEER]
-        done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  a fixed list
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return None, f"not installed: {(done.stderr.strip().splitlines() or ['no message'])[-1][:120]}"
     return python, ""

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from pipeline_inline import inline
 
 from longpole import cli
 from longpole.cli import options
+from pipeline_inline import inline
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -72,9 +72,7 @@ def test_a_second_run_changes_nothing(here: Path, capsys: pytest.CaptureFixture[
     assert after == before
 
 
-def test_query_prints_a_table_csv_json_and_parquet(
-    here: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_query_prints_a_table_csv_json_and_parquet(here: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     cli.main(["run", str(FIXTURES / "worked")])
     capfdbinary.readouterr()
     sql = "SELECT step, duration_ns FROM steps WHERE step < 12 ORDER BY step"
@@ -191,7 +189,9 @@ def test_a_wrong_request_says_so_without_a_traceback(
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("argv", [["rnu"], ["run"], ["run", "x", "--no-such-option"], ["report", "x", "--kind", "moon"]])
+@pytest.mark.parametrize(
+    "argv", [["rnu"], ["run"], ["run", "x", "--no-such-option"], ["report", "x", "--kind", "moon"]]
+)
 def test_wrong_usage_exits_2(here: Path, capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
     code, _, err = _call(capsys, *argv)
 
@@ -201,9 +201,7 @@ def test_wrong_usage_exits_2(here: Path, capsys: pytest.CaptureFixture[str], arg
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
-def test_every_command_has_help_with_an_example(
-    here: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_every_command_has_help_with_an_example(here: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, out, _ = _call(capsys, command, "--help")
 
     assert code == 0
@@ -279,32 +277,54 @@ def test_run_on_a_real_local_cluster(tmp_path: Path) -> None:
 def test_run_on_a_named_scheduler_gives_the_same_bytes(tmp_path: Path) -> None:
     environment = {**os.environ, "DASK_DISTRIBUTED__WORKER__DAEMON": "false"}
     scheduler_file = tmp_path / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": environment}
-    scheduler = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-         "--scheduler-file", str(scheduler_file)], **quiet)  # fmt: skip
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(scheduler_file), "--nthreads", "1",
-             "--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(tmp_path / f"w{n}")], **quiet)  # fmt: skip
-        for n in range(2)
-    ]
+
+    def start(module: str, *argv: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", str(scheduler_file)]
+        return subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--no-dashboard", *argv],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=tmp_path,
+            env=environment,
+        )
+
+    def run(name: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "longpole",
+                "run",
+                str(FIXTURES / "cpu"),
+                "--store",
+                name,
+                "-o",
+                f"{name}.html",
+                *argv,
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    scheduler = start("dask_scheduler", "--port", "0")
+    workers = [start("dask_worker", "--nthreads", "1", "--local-directory", str(tmp_path / f"w{n}")) for n in range(2)]
     try:
         for _ in range(300):
             if scheduler_file.exists():
                 break
             time.sleep(0.1)
-        done = {}
-        for name, more in (("cluster", ["--scheduler-file", str(scheduler_file)]), ("local", [])):
-            done[name] = subprocess.run(
-                [sys.executable, "-m", "longpole", "run", str(FIXTURES / "cpu"), "--store", str(tmp_path / name),
-                 "-o", f"{name}.html", *more], cwd=tmp_path, capture_output=True, text=True, timeout=120)  # fmt: skip
-        assert [d.returncode for d in done.values()] == [0, 0], done
+        done = [run("cluster", "--scheduler-file", str(scheduler_file)), run("local")]
+        assert [d.returncode for d in done] == [0, 0], [d.stderr for d in done]
     finally:
         for process in (*workers, scheduler):
             process.send_signal(signal.SIGTERM)
         for process in (*workers, scheduler):
             process.wait(timeout=30)
     assert (tmp_path / "cluster.html").read_bytes() == (tmp_path / "local.html").read_bytes()
-    made = {p.relative_to(tmp_path / "local"): p.read_bytes() for p in (tmp_path / "local").rglob("*") if p.is_file()}
-    assert {p.relative_to(tmp_path / "cluster"): p.read_bytes() for p in (tmp_path / "cluster").rglob("*") if p.is_file()} == made
+    made = {
+        store: {p.relative_to(tmp_path / store): p.read_bytes() for p in (tmp_path / store).rglob("*") if p.is_file()}
+        for store in ("cluster", "local")
+    }
+    assert made["cluster"] == made["local"]

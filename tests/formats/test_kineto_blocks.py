@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from formats.reading import Row, dump, event, names, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formats.reading import Row, dump, event, names, read
 from longpole.formats import blocks
 from longpole.formats.blocks import EventBlocks
 
@@ -41,10 +41,16 @@ def mixed(document: Row) -> str:
     gaps = [", ", ",", ",\n", " ,\n\t", ",\r\n  "]
     parts = [json.dumps(item, indent=n % 4 or None) for n, item in enumerate(document["traceEvents"])]
     body = "".join(gaps[n % len(gaps)] + part for n, part in enumerate(parts))
-    return '{"distributedInfo": ' + json.dumps(document["distributedInfo"]) + ', "traceEvents": [' + body.lstrip(", ") + "]}"
+    return (
+        '{"distributedInfo": '
+        + json.dumps(document["distributedInfo"])
+        + ', "traceEvents": ['
+        + body.lstrip(", ")
+        + "]}"
+    )
 
 
-STYLES = {
+STYLES: dict[str, Callable[[Row], str]] = {
     "kineto": kineto,
     "one line": json.dumps,
     "compact": lambda document: json.dumps(document, separators=(",", ":")),
@@ -99,7 +105,7 @@ def test_an_argument_that_is_a_list_of_objects_is_not_cut(
 def test_a_name_with_the_separator_and_a_raw_line_break_is_mended_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 400)
     odd = '{"ph": "X", "name": "x\n  },\n  {\n    y", "pid": 0, "ts": 1, "dur": 1}'
-    rows, facts = read(dump(*[event("a"), odd] * 10))
+    rows, facts = read(dump(*([event("a"), odd] * 10)))
     assert names(rows) == ["a", "x   },   {     y"] * 10
     assert (facts.n_events, facts.n_salvaged, facts.n_dropped) == (20, 10, 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from formats.reading import dump, event, names, read, said
 
 
@@ -276,9 +277,7 @@ def test_the_schema_of_2021_is_read_with_its_own_spellings() -> None:
 
 def test_a_group_without_a_name_is_known_by_its_id() -> None:
     rows, _ = read(
-        dump(
-            event(args={"Process Group ID": 3}), event(args={"Process Group ID": 3, "Process Group Name": "tp"})
-        )
+        dump(event(args={"Process Group ID": 3}), event(args={"Process Group ID": 3, "Process Group Name": "tp"}))
     )
     assert [row["comm_group"] for row in rows] == ["3", "tp"]
 
@@ -307,7 +306,7 @@ def test_a_batch_has_enough_rows_for_a_row_group_and_a_table_its_own_dictionary(
     from longpole.formats.kineto import KinetoReader
 
     batches: list[pa.Table] = []
-    text = "[" + ",".join('{"ph":"X","pid":1,"name":"n%d","ts":%d,"dur":1}' % (n % 7, n) for n in range(250_000)) + "]"
+    text = "[" + ",".join(f'{{"ph":"X","pid":1,"name":"n{n % 7}","ts":{n},"dur":1}}' for n in range(250_000)) + "]"
     KinetoReader().read(io.BytesIO(text.encode()), "d.json", batches.append, ReadOptions(threads=2))
     assert sum(batch.num_rows for batch in batches) == 250_000
     assert all(100_000 <= batch.num_rows <= 200_000 for batch in batches[:-1])

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from formats.reading import dump, names, read
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.reading import dump, names, read
 from longpole.formats import times
 
 MAX = 2**63 - 1
@@ -84,7 +84,9 @@ def test_an_end_beyond_int64_costs_its_event() -> None:
     assert facts.samples == ("its end is beyond int64 ns: k",)
 
 
-@pytest.mark.parametrize("written", ['"soon"', '""', "null", "true", "[1]", '{"a": 1}', '"1_000"', '"0x10"', '"inf"', "NaN"])
+@pytest.mark.parametrize(
+    "written", ['"soon"', '""', "null", "true", "[1]", '{"a": 1}', '"1_000"', '"0x10"', '"inf"', "NaN"]
+)
 def test_a_start_that_is_no_number_costs_its_event(written: str) -> None:
     rows, facts = read(dump(at("1"), at(written)))
     assert [row["start_ns"] for row in rows] == [1000]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from formats.reading import dump, event, names, read, said
 
+from formats.reading import dump, event, names, read, said
 from longpole.formats import blocks
 from longpole.formats.decode import Parsed, finish, parse_whole
 from longpole.formats.mixed import parse_mixed
@@ -167,7 +167,9 @@ def test_a_sample_is_fit_to_be_printed() -> None:
     assert facts.samples == ('cannot be read as an event: { "ph": "X", "name": "a"b?[31m?" }',)
 
 
-@pytest.mark.parametrize("item", ["5", "null", '"text"', "[1]", "true", "{}", '{"foo": 1}', '{"ph": null}', '{"ph": ""}'])
+@pytest.mark.parametrize(
+    "item", ["5", "null", '"text"', "[1]", "true", "{}", '{"foo": 1}', '{"ph": null}', '{"ph": ""}']
+)
 def test_what_stands_among_the_events_and_is_none_is_lost_and_counted(item: str) -> None:
     whole = json.dumps({"traceEvents": [A, B]}).replace('[{"ph"', f'[{item}, {{"ph"')
     rows, facts = read(whole)

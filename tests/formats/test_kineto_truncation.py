@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 
 import pytest
-from formats.reading import dump, event, names, read
 
+from formats.reading import dump, event, names, read
 from longpole.errors import DumpError
 
-WHOLE = dump(event("a"), event("b"), event("c"), head='\n  "distributedInfo": {"rank": 3},', tail=',\n  "host_name": "n1"')
+WHOLE = dump(
+    event("a"), event("b"), event("c"), head='\n  "distributedInfo": {"rank": 3},', tail=',\n  "host_name": "n1"'
+)
 
 
 def test_a_dump_cut_within_an_event_loses_that_event_alone() -> None:
@@ -62,7 +64,9 @@ def test_gzip_cut_anywhere_gives_what_could_be_inflated() -> None:
         rows, facts = read(data[: int(share * len(data))])
         assert names(rows) == [f"k{n}" for n in range(len(rows))]
         assert facts.is_truncated
-        assert facts.notes[0] == "The dump ends early: the gzip stream ends early; what stood behind its events is lost."
+        assert (
+            facts.notes[0] == "The dump ends early: the gzip stream ends early; what stood behind its events is lost."
+        )
         assert facts.n_dropped <= 1
         seen.append(len(rows))
     assert 500 < seen[0] < seen[1] < seen[2] <= seen[3] <= 3_000

@@ -1,9 +1,13 @@
 """How raw events are linked: steps by launch, kinds with their evidence, host rows by their start."""
 
+from typing import Any
+
+import pyarrow as pa
+
 from evaluation import annotation, copy, kernel, launch_call, link, operator, step
 
 
-def _by_name(table, *columns):
+def _by_name(table: pa.Table, *columns: str) -> dict[str, tuple[Any, ...]]:
     return {r["name"]: tuple(r[c] for c in columns) for r in table.to_pylist()}
 
 

@@ -34,17 +34,20 @@ def test_the_breakdown_is_the_plain_count_in_every_window(spans: list[tuple[int,
 
     con = analyzed(link(raw))
 
-    found = rows(con, "SELECT step, start_ns, end_ns, compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns,"
-                      " idle_input_ns + idle_sync_ns + idle_host_ns + idle_launch_ns + idle_turnaround_ns + idle_other_ns"
-                      " FROM rank_windows ORDER BY step")  # fmt: skip
+    found = rows(
+        con,
+        "SELECT step, start_ns, end_ns, compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns, idle_input_ns"
+        " + idle_sync_ns + idle_host_ns + idle_launch_ns + idle_turnaround_ns + idle_other_ns"
+        " FROM rank_windows ORDER BY step",
+    )
     flat = [(a, a + d, k) for a, d, k, _ in spans]
     assert [r[0] for r in found] == [1, 2, 3]
     done = 0
-    for (number, host_start, host_end), row in zip(markers, found, strict=True):
+    for (number, host_start, host_end), parts in zip(markers, found, strict=True):
         ends = [a + d for a, d, _, _ in spans if host_start <= a < host_end]
         done = max(done, max(ends, default=host_end))
-        assert row[2] == done, number
-        assert row[3:7] == _count(row[1], row[2], flat)
-        assert row[6] == row[7]
+        assert parts[2] == done, number
+        assert parts[3:7] == _count(parts[1], parts[2], flat)
+        assert parts[6] == parts[7]
     busy = rows(con, "SELECT coalesce(sum(exposed_ns), 0) FROM kernels")[0][0]
     assert busy == sum(any(a <= t < b for a, b, _ in flat) for t in range(500))

@@ -1,5 +1,7 @@
 """Windows, breakdown and idle causes of one rank, on rows a person can check by eye."""
 
+import duckdb
+
 from evaluation import analyzed, annotation, copy, kernel, launch_call, link, operator, rows, step
 
 COMM = {"comm_op": "allreduce", "name": "ncclDevKernel_AllReduce"}
@@ -129,8 +131,8 @@ def test_touching_nested_and_overlapping_work_counts_each_moment_once() -> None:
 
     assert rows(
         con,
-        "SELECT duration_ns, compute_ns, comm_ns, exposed_comm_ns, overlapped_comm_ns, copy_ns, exposed_copy_ns, idle_ns"
-        " FROM rank_windows",
+        "SELECT duration_ns, compute_ns, comm_ns, exposed_comm_ns, overlapped_comm_ns, copy_ns, exposed_copy_ns,"
+        " idle_ns FROM rank_windows",
     ) == [(1000, 250 + 400, 220, 170, 50, 40, 30, 150)]
 
 
@@ -152,11 +154,12 @@ def test_work_that_crosses_a_window_counts_in_each_for_its_own_part() -> None:
 
     assert rows(
         con,
-        "SELECT step, duration_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns FROM rank_windows ORDER BY 1",
+        "SELECT step, duration_ns, compute_ns, exposed_comm_ns, overlapped_comm_ns, idle_ns FROM rank_windows"
+        " ORDER BY step",
     ) == [(1, 150, 130, 20, 80, 0), (2, 150, 150, 0, 0, 0)]
 
 
-def _idle(con):
+def _idle(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     (found,) = rows(
         con,
         "SELECT idle_ns, idle_input_ns, idle_sync_ns, idle_host_ns, idle_launch_ns, idle_turnaround_ns, idle_other_ns"
@@ -262,7 +265,8 @@ def test_a_gap_across_a_window_is_split_there_and_keeps_its_causes() -> None:
 
     assert rows(
         con,
-        "SELECT step, start_ns, end_ns, idle_ns, idle_input_ns, idle_host_ns, idle_launch_ns FROM rank_windows ORDER BY 1",
+        "SELECT step, start_ns, end_ns, idle_ns, idle_input_ns, idle_host_ns, idle_launch_ns FROM rank_windows"
+        " ORDER BY step",
     ) == [(1, 0, 200, 0, 0, 0, 0), (2, 200, 300, 100, 50, 50, 0), (3, 300, 900, 200, 50, 50, 100)]
 
 

@@ -28,8 +28,8 @@ def _run(
     con.execute("INSERT INTO rank_windows BY NAME SELECT *, end_ns - start_ns AS duration_ns FROM brief")
     given = ["rank_windows", "rank_captures", "rank_collectives", "dumps", "shard"]
     for scope in ("clock", "steps", "run"):
-        evaluate(con, scope, given)  # type: ignore[arg-type]
-        given += [r.name for r in catalog.needed(scope, given)]  # type: ignore[arg-type]
+        evaluate(con, scope, given)
+        given += [r.name for r in catalog.needed(scope, given)]
     return con
 
 
@@ -42,8 +42,8 @@ def test_a_step_lasts_from_the_last_completion_to_the_last_completion() -> None:
         [(0, 0, 1, 100, 300, "ok"), (1, 0, 1, 110, 290, "ok"), (0, 0, 2, 300, 500, "ok"), (1, 0, 2, 290, 520, "ok")],
     )
 
-    assert rows(con, "SELECT step, start_ns, end_ns, duration_ns, end_rank, end_margin_ns, start_skew_ns, n_ranks, verdict"
-                     " FROM steps ORDER BY step") == [
+    assert rows(con, "SELECT step, start_ns, end_ns, duration_ns, end_rank, end_margin_ns, start_skew_ns, n_ranks,"
+                     " verdict FROM steps ORDER BY step") == [
         (1, 110, 300, 190, 0, 10, 10, 2, "ok"),
         (2, 300, 520, 220, 1, 20, None, 2, "ok"),
     ]  # fmt: skip

@@ -26,7 +26,9 @@ def make_app(wanted: str | None = None) -> App:
         help_format="plaintext",
     )
     for name in COMMANDS if wanted not in COMMANDS else (wanted,):
-        app.command(getattr(importlib.import_module(f"longpole.cli.{name}"), name), name=name, sort_key=COMMANDS.index(name))
+        app.command(
+            getattr(importlib.import_module(f"longpole.cli.{name}"), name), name=name, sort_key=COMMANDS.index(name)
+        )
     return app
 
 
@@ -38,9 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        _say(
-            f"longpole: {error}\n\nSee `longpole {tokens[0] + ' ' if tokens[:1] and tokens[0] in COMMANDS else ''}--help`."
-        )
+        command = [t for t in tokens[:1] if t in COMMANDS]
+        _say(f"longpole: {error}\n\nSee `{' '.join(['longpole', *command, '--help'])}`.")
         return 2
     except LongpoleError as error:
         _say(f"longpole: {error}")

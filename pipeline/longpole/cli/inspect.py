@@ -77,7 +77,8 @@ def _lines(facts: DumpFacts, tally: _Tally, name: str) -> list[str]:
         f"devices   {len(facts.devices)} x {', '.join(devices)}" if devices else "devices   none described",
         f"steps     {numbers[0]}-{numbers[-1]} ({len(numbers)})" if numbers else "steps     no ProfilerStep markers",
         f"time      {duration_text(span)}",
-        f"events    {facts.n_events:,} found, {facts.n_stored:,} stored, {facts.n_skipped:,} skipped, {facts.n_dropped:,} dropped",
+        f"events    {facts.n_events:,} found, {facts.n_stored:,} stored, {facts.n_skipped:,} skipped,"
+        f" {facts.n_dropped:,} dropped",
         "stored    " + ", ".join(f"{k} {v:,}" for k, v in sorted(tally.categories.items())),
         *(["skipped   " + ", ".join(f"{k} {v:,}" for k, v in facts.skipped)] if facts.skipped else []),
         *([f"truncated {facts.n_lost_bytes:,} bytes lost at the end"] if facts.is_truncated else []),

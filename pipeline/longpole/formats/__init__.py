@@ -50,10 +50,10 @@ def reader_for(head: bytes, path: str) -> Reader:
     # Here, because the readers themselves import this seam.
     from longpole.errors import DumpError
     from longpole.formats import sniff
-    from longpole.formats.canonical import CanonicalReader
     from longpole.formats.kineto import KinetoReader
+    from longpole.formats.nsys_recipe import NsysRecipeReader
 
-    for reader in (KinetoReader(), CanonicalReader()):
+    for reader in (KinetoReader(), NsysRecipeReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))

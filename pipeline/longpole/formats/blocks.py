@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -149,14 +149,17 @@ class EventBlocks:
 
     def _plausible_end(self, data: bytes, start: int) -> Cut | None:
         """Return the end of a list whose last event, from `start` on, is damaged: there, what follows makes sense."""
-        if _is_begun(data, start):
+        if _state(data, start) != "bad":
             return None
         last = deque(_END.finditer(data, start), _ENDS_TRIED)
         for match in reversed(last):
-            rest = data[match.end() :]
-            if not rest.strip() if self.is_list else read_object(b'{"":0' + rest[:LONGEST_FRAME]) is not None:
+            if self._is_trailer(data[match.end() : match.end() + LONGEST_FRAME]):
                 return Cut(match.start() + 1, match.end())
         return None
+
+    def _is_trailer(self, text: bytes) -> bool:
+        found = None if self.is_list else read_object(b'{"":0' + text)
+        return not (found[2] if found else text.strip())
 
     def _cut_end(self, data: bytes, cut: Cut) -> Iterator[memoryview]:
         """Yield what is whole of a list without an end, of which `cut` is the last place between two events."""
@@ -233,7 +236,7 @@ def _walk(data: bytes) -> tuple[Cut | None, Cut | None]:
     at = skip(text, 0)
     while at < len(text):
         found = step(text, at, _decoder)
-        if found.next == len(text) or (not found.is_read and _is_begun(data, at)):
+        if found.next == len(text) or (not found.is_read and _state(data, at) == "open"):
             return cut, None
         if found.is_read and text[found.next] == "]":
             return cut, Cut(found.end, found.next + 1)
@@ -245,15 +248,16 @@ def _walk(data: bytes) -> tuple[Cut | None, Cut | None]:
 _decoder = json.JSONDecoder(strict=False)
 
 
-def _is_begun(data: bytes, start: int) -> bool:
-    """Return whether what begins at `start` is right as far as it goes, and goes on behind the data."""
+def _state(data: bytes, start: int) -> Literal["whole", "open", "bad"]:
+    """Return whether what begins at `start` is a whole event, is right as far as the data go, or is no JSON."""
     try:
         _raw.decode(memoryview(data)[start:])
+        return "whole"
     except msgspec.DecodeError as error:
-        return "truncated" in str(error)
+        why = str(error)
+        return "open" if "truncated" in why else "whole" if "trailing" in why else "bad"
     except (UnicodeDecodeError, RecursionError):
-        pass
-    return False
+        return "bad"
 
 
 _raw = msgspec.json.Decoder(msgspec.Raw)
