@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_TIMES = re.compile(rb'(?<!\\)"ts": ([0-9]+)(?:\.([0-9]+))?(?:, "dur": ([0-9]+)(?:\.([0-9]+))?)?(?![0-9.eE+-])')
+_TIMES = re.compile(
+    rb'(?<!\\)"ts": (?P<start>[0-9]+)(?:\.(?P<start_rest>[0-9]+))?'
+    rb'(?:(?P<between>,\s*"dur": )(?P<length>[0-9]+)(?:\.(?P<length_rest>[0-9]+))?)?(?![0-9.eE+-])'
+)
 """A start and, right behind it as the profiler writes them, a duration; a quote inside a name has a backslash."""
 
 _KEYS = re.compile(rb'(?<!\\)"(?:ts|dur)": ')
@@ -38,9 +41,9 @@ def skewed_copy(source: Path, target: Path, error: ClockError) -> None:
         ValueError: A time is written in a way that is not known here, or would fall below 0.
     """
     raw = gzip.decompress(source.read_bytes()) if source.suffix == ".gz" else source.read_bytes()
-    text, n_starts = _TIMES.subn(_moving(error), raw)
-    n_durations = sum(1 for _ in re.finditer(rb'(?<!\\)"ts": [0-9.]+, "dur": ', raw))
-    if len(_KEYS.findall(raw)) != n_starts + n_durations:
+    moving = _Moving(error)
+    text = _TIMES.sub(moving, raw)
+    if len(_KEYS.findall(raw)) != moving.n_times:
         raise ValueError(f"{source.name}: a time stands alone, or is no plain number")
     # No name and no time in the gzip header: equal input, equal bytes.
     target.write_bytes(gzip.compress(text, 1, mtime=0))
@@ -57,21 +60,28 @@ def skewed_copies(dumps: Sequence[Path], folder: Path, errors: Sequence[ClockErr
 def first_start_ns(dump: Path) -> int:
     """Return the earliest start that a dump writes, in nanoseconds, without its base."""
     raw = gzip.decompress(dump.read_bytes()) if dump.suffix == ".gz" else dump.read_bytes()
-    return min(_nanoseconds(m[1], m[2]) for m in _TIMES.finditer(raw) if m[3] is not None)
+    return min(_nanoseconds(m["start"], m["start_rest"]) for m in _TIMES.finditer(raw) if m["length"])
 
 
-def _moving(error: ClockError) -> Callable[[re.Match[bytes]], bytes]:
-    def moved(match: re.Match[bytes]) -> bytes:
-        start_ns = _nanoseconds(match[1], match[2])
-        start = error.applied(start_ns)
+class _Moving:
+    """Replaces the times of a match, and counts them."""
+
+    def __init__(self, error: ClockError) -> None:
+        self._error = error
+        self.n_times = 0
+
+    def __call__(self, match: re.Match[bytes]) -> bytes:
+        was, was_rest, between, length, length_rest = match.groups()
+        start_ns = _nanoseconds(was, was_rest)
+        start = self._error.applied(start_ns)
         if start < 0:
             raise ValueError(f"{match[0]!r} would fall below 0")
-        if match[3] is None:
+        self.n_times += 1
+        if between is None:
             return b'"ts": %d.%03d' % divmod(start, 1000)
-        end = error.applied(start_ns + _nanoseconds(match[3], match[4]))
-        return b'"ts": %d.%03d, "dur": %d.%03d' % (*divmod(start, 1000), *divmod(end - start, 1000))
-
-    return moved
+        self.n_times += 1
+        end = self._error.applied(start_ns + _nanoseconds(length, length_rest))
+        return b'"ts": %d.%03d%s%d.%03d' % (*divmod(start, 1000), between, *divmod(end - start, 1000))
 
 
 def _nanoseconds(whole: bytes, decimals: bytes | None) -> int:

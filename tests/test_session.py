@@ -26,6 +26,7 @@ ODD_NAME = "a.b_c+d=e@f-1"
 PLACES = {
     "dump": "events/rank={rank:05d}/d.parquet",
     "rank": "facts/{table}/rank={rank:05d}.parquet",
+    "clock": "marts/{table}/run.parquet",
     "steps": "marts/{table}/steps=000000-000049.parquet",
     "run": "marts/{table}/run.parquet",
 }
@@ -49,20 +50,20 @@ def write(store: Store, run: str, table: str, rows: list[Row], *, rank: int = 0,
 
 
 def publish(store: Store, run: str, *, n_ranks: int = 2) -> None:
-    """Publish a run whose rank r has events of 10, 20 and 30 ns, and whose steps 3 and 4 last 100 and 200 ns."""
+    """Publish a run whose ranks have events of 10, 20 and 30 ns, and kernels of 100 ns in step 3 and 200 in step 4."""
     files = []
     for rank in range(n_ranks):
         events: list[Row] = [
             {"category": "kernel", "name": f"k{n}", "step": 3, "start_ns": n, "duration_ns": 10 * n, "grid": [n, 1, 1]}
             for n in (1, 2, 3)
         ]
-        steps: list[Row] = [
-            {"rank": rank, "capture": 0, "step": n, "start_ns": 0, "end_ns": 1, "duration_ns": d, "verdict": "ok"}
+        kernels: list[Row] = [
+            {"rank": rank, "step": n, "name": "k", "kind": "compute", "n_calls": 1, "total_ns": d}
             for n, d in ((3, 100), (4, 200))
         ]
         files += [
             write(store, run, "events", events, rank=rank),
-            write(store, run, "rank_steps", steps, rank=rank),
+            write(store, run, "kernels", kernels, rank=rank),
         ]
     files.append(write(store, run, "steps", [{"capture": 0, "step": 3, "duration_ns": 100, "verdict": "ok"}]))
     files.append(write(store, run, "runs", [{"n_ranks": n_ranks, "n_steps": 2, "verdict": "ok", "reasons": []}]))
@@ -161,14 +162,13 @@ def test_a_run_without_any_file_has_every_view_empty(own: Store) -> None:
 def test_a_column_that_an_earlier_version_did_not_write_is_null(own: Store) -> None:
     publish(own, "two")
     older = [
-        write(own, "one", "rank_steps", [{"rank": r, "step": 3, "duration_ns": 100}], rank=r, without="verdict")
-        for r in (0, 1)
+        write(own, "one", "kernels", [{"rank": r, "step": 3, "total_ns": 100}], rank=r, without="kind") for r in (0, 1)
     ]
     own.publish(Manifest("one", files=tuple(older)))
     with Session(own) as session:
-        assert rows(session, "SELECT run, verdict, count(*) FROM rank_steps GROUP BY ALL ORDER BY ALL") == [
+        assert rows(session, "SELECT run, kind, count(*) FROM kernels GROUP BY ALL ORDER BY ALL") == [
             ("one", None, 2),
-            ("two", "ok", 4),
+            ("two", "compute", 4),
         ]
 
 
@@ -199,7 +199,7 @@ def test_rows_of_every_run_stand_side_by_side(session: Session) -> None:
         ("one", 6, 120),
         ("two", 9, 180),
     ]
-    assert rows(session, "SELECT run, rank, step FROM rank_steps WHERE rank = 2 ORDER BY ALL") == [
+    assert rows(session, "SELECT run, rank, step FROM kernels WHERE rank = 2 ORDER BY ALL") == [
         ("two", 2, 3),
         ("two", 2, 4),
     ]
@@ -258,7 +258,7 @@ class CountingFileSystem(LocalFileSystem):  # type: ignore[misc]
             "events WHERE run = 'two' AND rank IN (0, 2)",
             ["two/events/rank=00000/d.parquet", "two/events/rank=00002/d.parquet"],
         ),
-        ("rank_steps WHERE rank = 2", ["two/facts/rank_steps/rank=00002.parquet"]),
+        ("kernels WHERE rank = 2", ["two/facts/kernels/rank=00002.parquet"]),
         ("steps WHERE run = 'one'", ["one/marts/steps/steps=000000-000049.parquet"]),
         ("events WHERE run = 'three'", []),
     ],
@@ -272,7 +272,7 @@ def test_a_filter_on_run_and_rank_opens_their_files_alone(
     monkeypatch.setattr(Store, "is_local", property(lambda self: False))
     with Session(store) as session:
         fs.opened.clear()
-        rows(session, f"SELECT sum(duration_ns) FROM {sql}")
+        rows(session, f"SELECT sum(COLUMNS('(duration|total)_ns')) FROM {sql}")
     assert sorted({p.removeprefix(f"{made.root}/runs/") for p in fs.opened}) == files
 
 
@@ -415,7 +415,7 @@ def test_what_is_no_select_is_refused_in_words(session: Session, sql: str, fact:
         "SHOW TABLES",
         "EXPLAIN SELECT * FROM steps",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) FROM r",
-        "PIVOT rank_steps ON step USING sum(duration_ns) GROUP BY run",
+        "PIVOT kernels ON step USING sum(total_ns) GROUP BY run",
         "UNPIVOT steps ON duration_ns, start_ns",
         "SELECT 1;",
     ],
@@ -480,20 +480,20 @@ def test_a_table_whose_files_are_gone_is_an_error_when_the_store_is_opened(own: 
 
 def test_a_file_that_vanishes_is_an_error_when_it_is_asked_for(own: Store) -> None:
     with Session(own) as session:
-        Path(own.path("runs", "one", "facts", "rank_steps", "rank=00001.parquet")).unlink()
-        assert rows(session, "SELECT sum(duration_ns) FROM rank_steps WHERE rank = 0") == [(300,)]
+        Path(own.path("runs", "one", "facts", "kernels", "rank=00001.parquet")).unlink()
+        assert rows(session, "SELECT sum(total_ns) FROM kernels WHERE rank = 0") == [(300,)]
         with pytest.raises(LongpoleError, match=r"rank=00001\.parquet") as caught:
-            rows(session, "SELECT sum(duration_ns) FROM rank_steps")
+            rows(session, "SELECT sum(total_ns) FROM kernels")
         assert "gone or damaged" in caught.value.cure
         assert rows(session, "SELECT count(*) FROM events") == [(6,)]
 
 
 def test_a_damaged_file_is_an_error_with_its_name(own: Store) -> None:
     for rank in (0, 1):
-        path = Path(own.path("runs", "one", "facts", "rank_steps", f"rank={rank:05d}.parquet"))
+        path = Path(own.path("runs", "one", "facts", "kernels", f"rank={rank:05d}.parquet"))
         path.write_bytes(b"PAR1 and then nothing that a footer could be")
         with pytest.raises(LongpoleError, match=rf"rank=0000{rank}\.parquet"), Session(own) as session:
-            rows(session, "SELECT sum(duration_ns) FROM rank_steps")
+            rows(session, "SELECT sum(total_ns) FROM kernels")
         publish(own, "one")
 
 

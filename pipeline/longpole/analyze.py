@@ -103,7 +103,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
                 continue
             local_file = folder / f"{relation.name}.parquet"
             con.execute(
-                f"COPY (FROM {relation.name} ORDER BY ALL) TO {quoted(local_file)}"
+                f"COPY (FROM {relation.name} ORDER BY {relation.order}) TO {quoted(local_file)}"
                 " (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)"
             )
             row = con.execute(f"SELECT count(*) FROM {relation.name}").fetchone()

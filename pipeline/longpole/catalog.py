@@ -56,6 +56,7 @@ class Relation:
     grain: str
     columns: tuple[Column, ...]
     how: str
+    order: str  # what its stored rows are sorted by: a total order
     sql: str
     reads: frozenset[str]
 
@@ -100,9 +101,12 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     columns: list[Column] = []
     how: list[str] = []
     scope = ""
+    order = "ALL"
     for line in header[1:]:
         if line.startswith("-- Scope: "):
             scope = line.removeprefix("-- Scope: ").strip()
+        elif line.startswith("-- Order: "):
+            order = line.removeprefix("-- Order: ").strip()
         elif line.startswith("-- How: ") or how:
             how.append(line.removeprefix("-- How: ").removeprefix("--").strip())
         elif match := _COLUMN.match(line):
@@ -117,7 +121,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     if scope not in get_args(Scope) or scope not in LEVELS[folder]:
         raise ValueError(f"{file}: scope {scope!r} does not belong in {folder}/")
     grain = header[0].removeprefix("-- ").strip()
-    return Relation(name, folder, scope, grain, tuple(columns), " ".join(how).strip(), sql, _reads(con, sql, file))
+    return Relation(name, folder, scope, grain, tuple(columns), " ".join(how).strip(), order, sql, _reads(con, sql, file))
 
 
 def ordered(scopes: Iterable[Scope]) -> list[Relation]:

@@ -64,6 +64,8 @@ RAW_SCHEMA = pa.schema(
         ("wait_event_id", pa.int64()),
         ("wait_correlation_id", pa.int64()),  # sync rows: the cudaEventRecord call waited for
         ("graph_node_id", pa.int64()),  # CUDA graph node, where the dump has it
+        ("comm_source_rank", pa.int32()),  # of a receive: the job's rank that sends
+        ("comm_target_rank", pa.int32()),  # of a send: the job's rank that receives
     ]
 )
 """What a reader emits. Later columns are added at the end."""

@@ -12,6 +12,7 @@
 --     beyond it, and beyond 3 residuals, the dumps' word is contradicted and offsets are fitted.
 -- crystal_drift     DOUBLE A clock's crystal may be off by this: 100 parts per million. Anchors that could not show that much
 --     over their span show no drift at all.
+-- rounded_ns        DOUBLE Ends deviate by this at least: 250 ns, what times in whole microseconds do by rounding alone.
 -- slow_link_ratio   DOUBLE  A group whose transfers take this much longer than its siblings' has a slow link: 1.25, since
 --     medians of sibling groups on one machine differ by up to a tenth.
 --
@@ -24,4 +25,5 @@ SELECT
     1e5::DOUBLE AS same_group_ns,
     1e5::DOUBLE AS shared_clock_ns,
     1e-4::DOUBLE AS crystal_drift,
+    250::DOUBLE AS rounded_ns,
     1.25::DOUBLE AS slow_link_ratio

@@ -3,7 +3,7 @@
 -- run                  VARCHAR    Name of the run.
 -- world_size           INTEGER    Ranks the job says it has; NULL where no dump says.
 -- n_ranks              INTEGER    Ranks that are recorded.
--- n_steps              INTEGER    Steps that any rank recorded.
+-- n_steps              BIGINT     Steps that any rank recorded.
 -- device               VARCHAR    Device the ranks ran on; NULL where no dump says.
 -- first_ns             BIGINT     Start of the first event; NULL where there is none.
 -- last_ns              BIGINT     End of the last event; NULL where there is none.

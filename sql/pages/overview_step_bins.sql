@@ -1,7 +1,7 @@
 -- One row per column of the step charts: a step, or as many neighbouring steps as keep the columns within $max_bins.
 --
 -- bin               BIGINT   Place of the column, from 0, in the order of capture and step.
--- capture           INTEGER  Capture of its first step.
+-- capture           BIGINT   Capture of its first step.
 -- first_step        BIGINT   Its first step.
 -- last_step         BIGINT   Its last step.
 -- n_steps           BIGINT   Steps in it.

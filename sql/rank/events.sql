@@ -37,6 +37,8 @@
 -- wait_event_id          BIGINT    sync: event waited for.
 -- wait_correlation_id    BIGINT    sync: cudaEventRecord call of that event.
 -- graph_node_id          BIGINT    Node of a CUDA graph.
+-- comm_source_rank       INTEGER   Receive: rank that sends.
+-- comm_target_rank       INTEGER   Send: rank that receives.
 -- row_id                 BIGINT    Place in the dump, from 0, among the events stored; NULL for (window).
 --
 -- Scope: dump
@@ -85,6 +87,8 @@ WITH linked AS (
         raw.wait_event_id,
         raw.wait_correlation_id,
         raw.graph_node_id,
+        raw.comm_source_rank,
+        raw.comm_target_rank,
         raw.row_id
     FROM raw
     POSITIONAL JOIN _dump_links AS links

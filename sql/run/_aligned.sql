@@ -7,7 +7,8 @@
 -- n_ranks     INTEGER  Members of the group.
 -- clock_no    INTEGER  Ranks of one clock can be compared.
 -- match_by    VARCHAR  seq, end or step.
--- instance    VARCHAR  Equal on all members of an instance, within the group.
+-- instance_no UBIGINT  Equal on all members of an instance, and of no other: a 64-bit hash of the group and the instance in
+--     it; a shard's few thousand instances share one with a chance of 10^-12.
 -- seq         BIGINT   As in _members.
 -- op          VARCHAR  Operation.
 -- shape       VARCHAR  Operation and element type by name alone.
@@ -36,7 +37,7 @@ SELECT
     sizes.n_ranks,
     clocks.clock_no,
     members.match_by,
-    members.instance,
+    hash(members.group_id, members.instance) AS instance_no,
     members.seq,
     members.op,
     members.shape,

@@ -59,9 +59,11 @@ seen AS (
         errors.rank,
         any_value(slopes.slope) AS slope,
         max(errors.x_ns) - min(errors.x_ns) AS span_ns,
-        greatest(3, 4 * 1.4826 * sqrt(12 / count(*))) * mad(errors.error_ns - slopes.slope * errors.x_ns) AS visible_ns
+        greatest(3, 4 * 1.4826 * sqrt(12 / count(*)))
+        * greatest(mad(errors.error_ns - slopes.slope * errors.x_ns), any_value(rounded_ns)) AS visible_ns
     FROM errors
     JOIN slopes ON errors.rank = slopes.rank
+    CROSS JOIN params
     GROUP BY errors.rank
 ),
 

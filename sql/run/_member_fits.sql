@@ -11,8 +11,8 @@
 -- How: the slope is the median over pairs half the anchors apart (Theil and Sen's estimator on n/2 pairs), the shift the
 -- median of what is left: a few late leavers move neither. A slope counts where over the anchors' span it exceeds three
 -- residuals, below which nothing does, and four of its own standard errors, sqrt(12 / n) of the deviation for anchors
--- evenly spread; and only where a crystal's drift would. A member whose ends are loose is left out, and with it a group
--- of one.
+-- evenly spread; and only where a crystal's drift would. A member whose ends are loose is left out, and so is what is
+-- left of a group when none but its lowest rank is.
 WITH lowest AS (
     SELECT
         group_id AS lowest_group,
@@ -64,8 +64,9 @@ seen AS (
         rank,
         any_value(slope) AS slope,
         max(x_ns) - min(x_ns) AS span_ns,
-        greatest(3, 4 * 1.4826 * sqrt(12 / count(*))) * mad(left_ns) AS visible_ns
+        greatest(3, 4 * 1.4826 * sqrt(12 / count(*))) * greatest(mad(left_ns), any_value(rounded_ns)) AS visible_ns
     FROM sloped
+    CROSS JOIN params
     GROUP BY group_id, rank
 ),
 

@@ -1,6 +1,6 @@
 -- One row per collective instance: who came when, and how long the transfer took once all were there.
 --
--- step                BIGINT   Step of its launch, the commonest among its members; NULL where none launched it in a step.
+-- step                BIGINT   Step of its launch, the lowest of its members'; NULL where none launched it in a step.
 -- shard_step          BIGINT   Step with which it is matched.
 -- group_id            VARCHAR  Process group.
 -- seq                 BIGINT   Sequence number in the group; without metadata its place from the capture's end among those of
@@ -25,70 +25,37 @@
 -- verdict             VARCHAR  ok, or the reasons to doubt it.
 --
 -- Scope: steps
-WITH instances AS (
-    SELECT
-        mode(step ORDER BY step) AS step,
-        min(shard_step) AS shard_step,
-        group_id,
-        instance,
-        any_value(seq) AS seq,
-        mode(op ORDER BY op) AS op,
-        any_value(shape) AS shape,
-        mode(dtype ORDER BY dtype) AS dtype,
-        any_value(n_ranks) AS n_ranks,
-        count(*)::INTEGER AS n_present,
-        max(n_bytes) AS n_bytes,
-        count(DISTINCT n_bytes) AS n_sizes,
-        count(DISTINCT op) AS n_ops,
-        count(DISTINCT clock_no) AS n_clocks,
-        min(arrival_ns) AS first_arrival_ns,
-        max(arrival_ns) AS last_arrival_ns,
-        quantile_disc(end_ns, 0.5) AS end_ns,
-        max(end_ns) - min(end_ns) AS end_spread_ns
-    FROM _aligned
-    GROUP BY group_id, instance
-),
-
-lasts AS (
+-- Order: shard_step, group_id, op, shape, seq, first_arrival_ns, end_ns
+WITH timed AS (
     SELECT
         instances.*,
-        late.last_rank
-    FROM instances
-    JOIN (
-        SELECT
-            aligned.group_id AS late_group,
-            aligned.instance AS late_instance,
-            min(aligned.rank) AS last_rank
-        FROM _aligned AS aligned
-        JOIN instances AS these ON aligned.group_id = these.group_id AND aligned.instance = these.instance
-        WHERE aligned.arrival_ns = these.last_arrival_ns
-        GROUP BY aligned.group_id, aligned.instance
-    ) AS late ON instances.group_id = late.late_group AND instances.instance = late.late_instance
-),
-
-timed AS (
-    SELECT
-        *,
-        n_present = n_ranks AS is_complete,
-        n_clocks = 1 AS is_aligned,
-        greatest(end_ns - last_arrival_ns, 0) AS transfer_ns,
-        CASE op
-            WHEN 'all_reduce' THEN 2 * (n_ranks - 1) / n_ranks
-            WHEN 'all_gather' THEN (n_ranks - 1) / n_ranks
-            WHEN 'reduce_scatter' THEN (n_ranks - 1) / n_ranks
-            WHEN 'all_to_all' THEN (n_ranks - 1) / n_ranks
+        lasts.last_rank,
+        instances.n_present = instances.n_ranks AS is_complete,
+        greatest(instances.end_ns - instances.last_arrival_ns, 0) AS transfer_ns,
+        CASE instances.op
+            WHEN 'all_reduce' THEN 2 * (instances.n_ranks - 1) / instances.n_ranks
+            WHEN 'all_gather' THEN (instances.n_ranks - 1) / instances.n_ranks
+            WHEN 'reduce_scatter' THEN (instances.n_ranks - 1) / instances.n_ranks
+            WHEN 'all_to_all' THEN (instances.n_ranks - 1) / instances.n_ranks
             ELSE 1
         END AS bus_factor,
         list_filter(
             [
-                CASE WHEN n_present < n_ranks THEN 'peer not recorded: ' || n_present || ' of ' || n_ranks END,
-                CASE WHEN n_clocks > 1 THEN 'clock not aligned' END,
-                CASE WHEN n_ops > 1 THEN 'members disagree on the operation' END,
-                CASE WHEN n_sizes > 1 AND op <> 'all_to_all' THEN 'members disagree on the size' END
+                CASE
+                    WHEN instances.n_present < instances.n_ranks
+                        THEN 'peer not recorded: ' || instances.n_present || ' of ' || instances.n_ranks
+                END,
+                CASE WHEN NOT instances.is_aligned THEN 'clock not aligned' END,
+                CASE WHEN NOT instances.is_one_op THEN 'members disagree on the operation' END,
+                CASE
+                    WHEN NOT instances.is_one_size AND instances.op <> 'all_to_all'
+                        THEN 'members disagree on the size'
+                END
             ],
             lambda reason: reason IS NOT NULL
         ) AS reasons
-    FROM lasts
+    FROM _met_instances AS instances
+    JOIN _last_arrivals AS lasts ON instances.instance_no = lasts.instance_no
 )
 
 SELECT
@@ -100,7 +67,7 @@ SELECT
     shape,
     dtype,
     n_ranks,
-    n_present,
+    n_present::INTEGER AS n_present,
     n_bytes,
     CASE WHEN is_aligned THEN first_arrival_ns END AS first_arrival_ns,
     CASE WHEN is_aligned THEN last_arrival_ns END AS last_arrival_ns,

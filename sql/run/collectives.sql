@@ -17,28 +17,20 @@
 -- activity_no BIGINT   Place among the rank's activities, in order of start.
 --
 -- Scope: steps
-WITH lasts AS (
-    SELECT
-        group_id AS last_group,
-        instance AS last_instance,
-        max(arrival_ns) AS last_arrival_ns,
-        arg_min(rank, (-arrival_ns, rank)) AS last_rank,
-        count(*) AS n_present,
-        count(DISTINCT clock_no) = 1 AS is_aligned
-    FROM _aligned
-    GROUP BY group_id, instance
-),
-
-waited AS (
+-- Order: step, rank, activity_no
+WITH waited AS (
     SELECT
         aligned.*,
-        lasts.*,
+        instances.is_aligned,
+        instances.n_present,
+        lasts.last_rank,
         least(
-            greatest(lasts.last_arrival_ns - aligned.arrival_ns, 0),
+            greatest(instances.last_arrival_ns - aligned.arrival_ns, 0),
             greatest(aligned.end_ns - aligned.arrival_ns, 0)
         ) AS wait_ns
     FROM _aligned AS aligned
-    JOIN lasts ON aligned.group_id = lasts.last_group AND aligned.instance = lasts.last_instance
+    JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
+    JOIN _last_arrivals AS lasts ON aligned.instance_no = lasts.instance_no
 )
 
 SELECT

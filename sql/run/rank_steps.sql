@@ -27,6 +27,7 @@
 -- verdict            VARCHAR  ok, or the reasons to doubt the row, joined by "; ".
 --
 -- Scope: steps
+-- Order: step, rank
 -- How: waits of a rank are joined to their union, for two communicators may wait at once.
 WITH waits AS (
     SELECT
@@ -35,7 +36,7 @@ WITH waits AS (
         arrival_ns,
         arrival_ns + wait_ns AS wait_end_ns,
         max(arrival_ns + wait_ns) OVER (
-            PARTITION BY rank, step ORDER BY arrival_ns, wait_ns, group_id, seq, shape
+            PARTITION BY rank, step ORDER BY arrival_ns, activity_no
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ns
     FROM collectives

@@ -23,7 +23,6 @@ class Dribble(io.BytesIO):
 def drained(data: bytes, kind: type[io.BytesIO] = io.BytesIO) -> tuple[bytes, ByteStream]:
     stream = ByteStream(kind(data))
     text = b"".join(stream)
-    assert stream.n_bytes == len(text)
     return text, stream
 
 
@@ -43,7 +42,6 @@ def test_the_text_is_whole(data: bytes, kind: type[io.BytesIO]) -> None:
     text, stream = drained(data, kind)
     assert text == TEXT
     assert (stream.is_cut, stream.problem) == (False, "")
-    assert stream.is_gzip == data.startswith(b"\x1f\x8b")
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.9, 0.9999])
@@ -83,9 +81,9 @@ def test_a_bomb_comes_in_small_pieces() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush()
     assert len(bomb) < 100_000
-    stream = ByteStream(io.BytesIO(bomb))
-    assert max(len(piece) for piece in stream) <= 256 << 10
-    assert stream.n_bytes == 64 << 20
+    lengths = [len(piece) for piece in ByteStream(io.BytesIO(bomb))]
+    assert max(lengths) <= 256 << 10
+    assert sum(lengths) == 64 << 20
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1f", b"\x1f\x8b", b"\x1f\x8b\x08\x00junk"])

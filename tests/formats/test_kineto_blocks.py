@@ -105,7 +105,8 @@ def test_an_argument_that_is_a_list_of_objects_is_not_cut(
 def test_a_name_with_the_separator_and_a_raw_line_break_is_mended_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 400)
     odd = '{"ph": "X", "name": "x\n  },\n  {\n    y", "pid": 0, "ts": 1, "dur": 1}'
-    rows, facts = read(dump(*([event("a"), odd] * 10)))
+    events: list[str | Row] = [event("a"), odd]
+    rows, facts = read(dump(*events * 10))
     assert names(rows) == ["a", "x   },   {     y"] * 10
     assert (facts.n_events, facts.n_salvaged, facts.n_dropped) == (20, 10, 0)
 

@@ -138,9 +138,25 @@ def test_a_trailer_of_many_megabytes_is_no_damage() -> None:
 
 
 def test_a_device_that_is_described_oddly_is_left_out() -> None:
-    devices = '[{"id": 0, "name": "A"}, {"name": "no id"}, {"id": "1"}, 5, null]'
+    devices = '[{"id": 0, "name": "A"}, {"name": "no id"}, {"id": "x"}, {"id": -1}, 5, null]'
     _, facts = read(dump(event(), head=f'\n  "deviceProperties": {devices},'))
     assert facts.devices == (Device(0, "A", None),)
+    assert facts.notes == (
+        "device id makes no sense and is not used: x.",
+        "device id makes no sense and is not used: -1.",
+    )
+
+
+def test_half_a_surrogate_pair_in_a_name_does_not_travel_on() -> None:
+    head = '\n  "host_name": "n\\ud800", "deviceProperties": [{"id": 0, "name": "\\udfff"}],'
+    _, facts = read(dump(event(), head=head))
+    assert (facts.host, facts.devices[0].name) == ("n\ufffd", "\ufffd")
+
+
+def test_a_second_list_of_events_is_noted() -> None:
+    rows, facts = read(dump(event("a"), tail=',\n  "traceEvents": [' + json.dumps(event("b")) + "]"))
+    assert [row["name"] for row in rows] == ["a"]
+    assert facts.notes == ("A second list of events behind the first is left unread.",)
 
 
 def test_deep_nesting_around_the_events_is_no_error() -> None:

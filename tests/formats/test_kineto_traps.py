@@ -10,6 +10,7 @@ import pytest
 
 from formats.reading import dump, event, names, read, said
 from longpole.formats import blocks
+from longpole.formats.blocks import EventBlocks
 from longpole.formats.decode import Parsed, finish, parse_whole
 from longpole.formats.mixed import parse_mixed
 from longpole.formats.salvage import parse_each
@@ -258,7 +259,17 @@ def test_a_dump_whose_every_block_is_of_another_kind_is_read_whole(monkeypatch: 
     assert facts.n_salvaged == 0
 
 
-def test_objects_too_small_for_events_are_counted_without_becoming_columns() -> None:
-    rows, facts = read('{"traceEvents": [' + json.dumps(A) + "," + "{}," * 100_000 + json.dumps(B) + "]}")
+def test_objects_too_small_for_events_come_in_blocks_of_a_bounded_number() -> None:
+    text = '{"traceEvents": [' + json.dumps(A) + "," + "{}," * 200_000 + json.dumps(B) + "]}"
+    rows, facts = read(text)
     assert names(rows) == ["a", "b"]
-    assert (facts.n_events, facts.n_dropped) == (100_002, 100_000)
+    assert (facts.n_events, facts.n_dropped) == (200_002, 200_000)
+    found = [bytes(block).count(b"{") for block in EventBlocks([text.encode()])]
+    assert sum(found) == 200_002
+    assert max(found) <= 64_000
+
+
+def test_an_event_of_very_many_objects_is_whole() -> None:
+    rows, facts = read(json.dumps({"traceEvents": [A, event("z", args={"x": [{"y": 1}] * 200_000}), B]}))
+    assert names(rows) == ["a", "z", "b"]
+    assert (facts.n_events, facts.n_dropped) == (3, 0)

@@ -11,25 +11,25 @@ import polars as pl
 MS = 1_000_000
 
 _VIEWS = """
-CREATE TABLE runs (run VARCHAR, world_size INTEGER, n_ranks INTEGER, n_steps INTEGER, device VARCHAR,
+CREATE TABLE runs (run VARCHAR, world_size INTEGER, n_ranks INTEGER, n_steps BIGINT, device VARCHAR,
     first_ns BIGINT, last_ns BIGINT, verdict VARCHAR, reasons VARCHAR[]);
 CREATE TABLE ranks (run VARCHAR, rank INTEGER, host VARCHAR, device_index INTEGER, device_name VARCHAR,
     process BIGINT, is_recorded BOOLEAN);
 CREATE TABLE dumps (run VARCHAR, dump VARCHAR, path VARCHAR, format VARCHAR, schema VARCHAR, rank INTEGER,
     n_bytes BIGINT, n_events BIGINT, n_stored BIGINT, n_skipped BIGINT, n_dropped BIGINT, n_salvaged BIGINT,
     n_rounded BIGINT, is_truncated BOOLEAN, verdict VARCHAR, error VARCHAR);
-CREATE TABLE rank_steps (run VARCHAR, rank INTEGER, capture INTEGER, step BIGINT, start_ns BIGINT, end_ns BIGINT,
+CREATE TABLE rank_steps (run VARCHAR, rank INTEGER, capture BIGINT, step BIGINT, start_ns BIGINT, end_ns BIGINT,
     duration_ns BIGINT, compute_ns BIGINT, comm_ns BIGINT, exposed_comm_ns BIGINT, overlapped_comm_ns BIGINT,
     copy_ns BIGINT, exposed_copy_ns BIGINT, idle_ns BIGINT, idle_input_ns BIGINT, idle_sync_ns BIGINT,
     idle_host_ns BIGINT, idle_launch_ns BIGINT, idle_turnaround_ns BIGINT, idle_other_ns BIGINT,
     n_activities BIGINT, n_unlinked BIGINT, verdict VARCHAR);
-CREATE TABLE rank_captures (run VARCHAR, rank INTEGER, capture INTEGER, start_ns BIGINT, end_ns BIGINT,
+CREATE TABLE rank_captures (run VARCHAR, rank INTEGER, capture BIGINT, start_ns BIGINT, end_ns BIGINT,
     duration_ns BIGINT, compute_ns BIGINT, comm_ns BIGINT, exposed_comm_ns BIGINT, overlapped_comm_ns BIGINT,
     copy_ns BIGINT, exposed_copy_ns BIGINT, idle_ns BIGINT, idle_input_ns BIGINT, idle_sync_ns BIGINT,
     idle_host_ns BIGINT, idle_launch_ns BIGINT, idle_turnaround_ns BIGINT, idle_other_ns BIGINT,
     n_activities BIGINT, n_unlinked BIGINT, first_step BIGINT, last_step BIGINT, n_steps BIGINT,
     step_source VARCHAR, verdict VARCHAR);
-CREATE TABLE steps (run VARCHAR, capture INTEGER, step BIGINT, start_ns BIGINT, end_ns BIGINT, duration_ns BIGINT,
+CREATE TABLE steps (run VARCHAR, capture BIGINT, step BIGINT, start_ns BIGINT, end_ns BIGINT, duration_ns BIGINT,
     end_rank INTEGER, end_margin_ns BIGINT, start_skew_ns BIGINT, n_ranks INTEGER, verdict VARCHAR);
 CREATE TABLE kernels (run VARCHAR, rank INTEGER, step BIGINT, name VARCHAR, kind VARCHAR, comm_evidence VARCHAR,
     n_calls BIGINT, total_ns BIGINT, exposed_ns BIGINT);

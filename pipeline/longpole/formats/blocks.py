@@ -23,6 +23,9 @@ from longpole.formats.step import skip, step
 BLOCK_BYTES = 4 << 20
 """Enough to keep the engine busy, and little enough for what it works on to stay in cache."""
 
+MOST_OBJECTS = 64_000
+"""Objects in a block, at most: as columns, the smallest take a hundred times their bytes. A usual block has 30,000."""
+
 LONGEST_EVENT = 32 << 20
 """Bytes after which something without an end is given up as one lost event."""
 
@@ -78,15 +81,12 @@ class EventBlocks:
             NoEventsError: There is no list of events.
         """
         data = self._to_events()
-        wanted = BLOCK_BYTES
+        wanted, n_objects = BLOCK_BYTES, MOST_OBJECTS
         while True:
             data, is_all = self._filled(data, wanted)
-            if not self._separator:
-                self._learn(data)
-            cut = _proved_cut(data, self._separator) if self._separator and not is_all else None
-            end = _proved_end(data, self._separator) if is_all else None
-            if cut is None and end is None:
-                cut, end = _walk(data)
+            part = _with_few_objects(data, n_objects)
+            is_all = is_all and len(part) == len(data)
+            cut, end = self._cut(part, is_all)
             if is_all and end is None:
                 end = self._plausible_end(data, cut.right if cut else 0)
             if end is not None:
@@ -100,12 +100,15 @@ class EventBlocks:
             if cut is not None:
                 yield memoryview(data)[: cut.left]
                 data = data[cut.right :]
-                wanted = BLOCK_BYTES
+            elif len(part) < len(data):
+                n_objects *= 2
+                continue
             elif wanted < LONGEST_EVENT:
                 wanted = min(2 * len(data), LONGEST_EVENT)
+                continue
             else:
                 data = self._past_endless(data)
-                wanted = BLOCK_BYTES
+            wanted, n_objects = BLOCK_BYTES, MOST_OBJECTS
 
     def _to_events(self) -> bytes:
         """Read up to the list of events and return what is there of it."""
@@ -140,9 +143,22 @@ class EventBlocks:
             n += len(piece)
         return b"".join(parts), False
 
-    def _learn(self, data: bytes) -> None:
-        """Take the style of writing from the first events."""
-        cut, _ = _walk(data[:_LEARNT_BYTES])
+    def _cut(self, data: bytes, is_all: bool) -> tuple[Cut | None, Cut | None]:
+        """Return one of the last places between two events, and the end of the list where it is in `data`."""
+        if not self._separator:
+            self._learn(data, _walk(data[:_LEARNT_BYTES])[0])
+        if is_all:
+            end = _proved_end(data, self._separator)
+            if end is not None:
+                return None, end
+        elif self._separator and (cut := _proved_cut(data, self._separator)):
+            return cut, None
+        cut, end = _walk(data)
+        self._learn(data, cut)
+        return cut, end
+
+    def _learn(self, data: bytes, cut: Cut | None) -> None:
+        """Take the style of writing from a place between two events."""
         if cut is not None:
             before = data[: cut.left - 1]
             self._separator = data[len(before.rstrip()) : cut.right + 1]
@@ -189,6 +205,13 @@ class EventBlocks:
                 self.n_unkept_trailer += len(piece)
             n += len(piece)
         self.trailer = b"".join(parts)
+
+
+def _with_few_objects(data: bytes, n_objects: int) -> bytes:
+    """Return as much of `data` from its start on as holds no more objects than that."""
+    while (n := data.count(b"{")) > n_objects:
+        data = data[: len(data) * n_objects // n]
+    return data
 
 
 def _is_top(header: bytes) -> bool:

@@ -19,20 +19,12 @@ class ByteStream:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.is_gzip = False
-        self.n_bytes = 0  # decompressed so far
         self.is_cut = False  # the compressed bytes end early or are damaged
         self.problem = ""  # what is wrong with them, a clause for a person
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces():
-            self.n_bytes += len(piece)
-            yield piece
-
-    def _pieces(self) -> Iterator[bytes]:
         first = self._file.read(_GZIP_READ)
         if first[:2] == _GZIP_MAGIC:
-            self.is_gzip = True
             yield from self._inflated(first)
             return
         while first:

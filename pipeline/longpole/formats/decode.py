@@ -113,7 +113,7 @@ def finish(parsed: Parsed, keep_python: bool) -> Decoded:
     """
     tally = Tally(n_events=len(parsed.phase) + parsed.n_lost, oddities=parsed.oddities)
     for text in parsed.lost:
-        tally.drop(0, "cannot be read as an event", text)
+        tally.keep_sample("cannot be read as an event", text)
     tally.n_dropped = parsed.n_lost
 
     is_complete = _phases(parsed, tally)

@@ -34,6 +34,8 @@ ARGS: dict[str, str] = {
     "wait_on_cuda_event_id": "wait_event_id",
     "wait_on_cuda_event_record_corr_id": "wait_correlation_id",
     "graph node id": "graph_node_id",
+    "Src Rank": "comm_source_rank",
+    "Dst Rank": "comm_target_rank",
 }
 """The keys every generation since 2022 writes; what else `args` holds is left unread."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from longpole.events import Device
-from longpole.formats.repair import mended
+from longpole.formats.repair import mended, without_surrogates
 from longpole.formats.tally import sample
 
 _KEYS = ("schemaVersion", "baseTimeNanoseconds", "distributedInfo", "deviceProperties", "host_name", "trace_id")
@@ -84,6 +84,8 @@ def read_frame(header: bytes, trailer: bytes, *, is_list: bool, is_cut: bool, is
         if rest:
             frame.notes.append(f"{len(rest):,} characters that follow the dump's end are left unread.")
     frame.values.pop("", None)
+    if "traceEvents" in frame.values:
+        frame.notes.append("A second list of events behind the first is left unread.")
     return frame
 
 
@@ -141,7 +143,7 @@ def origin(frame: Frame) -> Origin:
         world_size=world_size,
         backend=_text(distributed.get("backend")),
         host=_text(values.get("host_name")),
-        devices=_devices(values.get("deviceProperties")),
+        devices=_devices(values.get("deviceProperties"), notes),
         process_groups=json.dumps(groups, separators=(",", ":")) if groups else None,
         trace_id=_text(values.get("trace_id")),
     )
@@ -162,15 +164,18 @@ def _whole(value: Any, key: str, allowed: range, notes: list[str]) -> int | None
 
 
 def _text(value: Any) -> str | None:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) and value else None
+    return without_surrogates(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
 
 
-def _devices(value: Any) -> tuple[Device, ...]:
+def _devices(value: Any, notes: list[str]) -> tuple[Device, ...]:
     found = []
     for device in value[:_MOST_DEVICES] if isinstance(value, list) else ():
-        if isinstance(device, dict) and type(device.get("id")) is int:
-            memory = device.get("totalGlobalMem")
-            found.append(Device(device["id"], _text(device.get("name")) or "", memory if type(memory) is int else None))
+        if (
+            isinstance(device, dict)
+            and (index := _whole(device.get("id"), "device id", range(2**31), notes)) is not None
+        ):
+            memory = _whole(device.get("totalGlobalMem"), "totalGlobalMem", range(2**63), notes)
+            found.append(Device(index, _text(device.get("name")) or "", memory))
     return tuple(found)
 
 

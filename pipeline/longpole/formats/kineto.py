@@ -126,7 +126,6 @@ def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
         is_whole=not blocks.n_unkept_trailer,
     )
     told = origin(frame)
-    is_truncated = stream.is_cut or frame.is_cut
     if blocks.n_cut:
         tally.drop(blocks.n_cut, f"the dump ends in the middle of an event, {blocks.n_lost_bytes:,} bytes into it")
     if blocks.n_endless:
@@ -151,9 +150,9 @@ def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
         n_bad_times=tally.n_bad_times,
         skipped=tuple(sorted((+tally.skipped).items())),
         samples=tuple(tally.samples),
-        is_truncated=is_truncated,
+        is_truncated=stream.is_cut or frame.is_cut,
         n_lost_bytes=blocks.n_lost_bytes + frame.n_lost_bytes,
-        notes=(*_notes(blocks, stream, tally, is_truncated), *frame.notes),
+        notes=(*_notes(blocks, stream, tally, frame.is_cut), *frame.notes),
     )
 
 
@@ -173,12 +172,11 @@ def _base(told: Origin, frame: Frame, tally: Tally) -> int:
     return base
 
 
-def _notes(blocks: EventBlocks, stream: ByteStream, tally: Tally, is_truncated: bool) -> Iterator[str]:
-    if is_truncated:
-        why = f": {stream.problem}" if stream.is_cut else ""
-        yield f"The dump ends early{why}; what stood behind its events is lost."
-    elif stream.problem:
-        yield f"Of the file, {stream.problem}."
+def _notes(blocks: EventBlocks, stream: ByteStream, tally: Tally, is_cut: bool) -> Iterator[str]:
+    if stream.problem:
+        yield f"In the file, {stream.problem}."
+    if is_cut:
+        yield "The dump ends early; what stood behind its events is lost."
     if n_unkept := blocks.n_unkept_header + blocks.n_unkept_trailer:
         yield f"{n_unkept:,} bytes around the events are more than a dump has to say, and are left unread."
     for what, n in sorted((+tally.oddities).items()):

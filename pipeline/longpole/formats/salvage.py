@@ -27,8 +27,7 @@ _ENDS_GIVEN_UP = 50  # failures in a block after which only the first such place
 _GIVEN_UP = 2_000  # and after which nothing is mended any more: it is no dump then
 _SAMPLES = 5
 _SAMPLE_CHARS = 1_000
-_DENSE_BYTES = 64 << 10
-_SHORTEST_EVENT = 16  # bytes
+_DEEPEST = 16
 _RETRIED = 32  # blocks after which the engine gets another chance
 
 
@@ -45,8 +44,6 @@ class Ladder:
         # Skipping it changes the time taken and nothing else, so threads may race for the counter.
         is_other_kind = self._n_refused >= 2 and self._n_refused % _RETRIED
         rungs: tuple[Callable[[memoryview], Parsed], ...] = (parse_whole, parse_mixed)
-        if _is_dense(block):
-            rungs = ()
         for rung in rungs[1:] if is_other_kind else rungs:
             try:
                 decoded = finish(rung(block), self._keep_python)
@@ -56,11 +53,6 @@ class Ladder:
             return decoded
         self._n_refused += 1
         return finish(parse_each(block), self._keep_python)
-
-
-def _is_dense(block: memoryview) -> bool:
-    """Return whether a block has more objects than events could be; as columns they would take far more memory."""
-    return len(block) > _DENSE_BYTES and bytes(block).count(b"{") * _SHORTEST_EVENT > len(block)
 
 
 def parse_each(block: memoryview) -> Parsed:
@@ -125,10 +117,19 @@ def _checked(value: object) -> dict[str, Any] | None:
     """Return what an object says of an event, of types that the next rung is sure to take; None if it is no object."""
     if not isinstance(value, dict):
         return None
-    event = {key: value[key] for key in fields.EVENT_KEYS if key in value}
+    event = {key: _shallow(value[key]) for key in fields.EVENT_KEYS if key in value}
     if isinstance(args := value.get("args"), dict):
-        event["args"] = {key: args[key] for key, _, _ in fields.ARG_FIELDS if key in args}
+        event["args"] = {key: _shallow(args[key]) for key, _, _ in fields.ARG_FIELDS if key in args}
     return event
+
+
+def _shallow(value: object, depth: int = _DEEPEST) -> object:
+    """Return a value without what is nested in it beyond reason, where the next rung might give up."""
+    if isinstance(value, list):
+        return [_shallow(item, depth - 1) for item in value] if depth else None
+    if isinstance(value, dict):
+        return {key: _shallow(item, depth - 1) for key, item in value.items()} if depth else None
+    return value
 
 
 def _rewritten(event: dict[str, Any]) -> tuple[bytes, bool]:

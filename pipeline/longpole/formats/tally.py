@@ -46,8 +46,12 @@ class Tally:
             self.last_ns = other.last_ns if self.last_ns is None else max(self.last_ns, other.last_ns)
 
     def drop(self, n: int, why: str, text: str = "") -> None:
-        """Count `n` events as lost, and keep the reason with what one of them looked like."""
+        """Count `n` events as lost, and keep a sample of them."""
         self.n_dropped += n
+        self.keep_sample(why, text)
+
+    def keep_sample(self, why: str, text: str = "") -> None:
+        """Keep why an event was lost, with what it looked like."""
         if len(self.samples) < _MAX_SAMPLES:
             self.samples.append(sample(f"{why}: {text}" if text else why))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TextIO
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from longpole.errors import UsageError
 from longpole.formats.canonical import FACTS_KEY, facts_to_json, open_writer
-from longpole.synth import causes, hosts, training, worked
+from longpole.synth import causes, hosts, mesh, training, worked
 from longpole.synth.kineto import KinetoDump
 from longpole.synth.made import MadeRun
 from longpole.synth.truth import RankTruth, run_steps
@@ -76,6 +76,13 @@ _LIST = (
         2,
         3,
         hosts.make,
+    ),
+    Scenario(
+        "mesh",
+        "data, tensor and pipeline parallel: hosts of eight with clocks of their own",
+        32,
+        6,
+        mesh.make,
     ),
 )
 
@@ -166,17 +173,24 @@ def _write_truth(path: Path, scenario: str, made: MadeRun, rank_steps: pa.Table)
         file.write("{")
         for key, value in head.items():
             file.write(f"\n {json.dumps(key)}: {json.dumps(value)},")
-        _write_rows(file, "steps", run_steps(rank_steps))
+        for key, rows in made.lists.items():
+            _write_rows(file, key, rows())
+            file.write(",")
+        _write_rows(file, "steps", _rows(run_steps(made.aligned(rank_steps))))
         file.write(",")
-        _write_rows(file, "rank_steps", rank_steps)
+        _write_rows(file, "rank_steps", _rows(rank_steps))
         file.write("\n}\n")
 
 
-def _write_rows(file: TextIO, key: str, rows: pa.Table) -> None:
+def _write_rows(file: TextIO, key: str, rows: Iterable[dict[str, object]]) -> None:
     file.write(f"\n {json.dumps(key)}: [")
     separator = ""
-    for batch in rows.to_batches(max_chunksize=1_024):
-        for row in batch.to_pylist():
-            file.write(f"{separator}\n  {json.dumps(row)}")
-            separator = ","
+    for row in rows:
+        file.write(f"{separator}\n  {json.dumps(row)}")
+        separator = ","
     file.write("\n ]")
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, object]]:
+    for batch in table.to_batches(max_chunksize=1_024):
+        yield from batch.to_pylist()

@@ -172,13 +172,15 @@ def _external(row: Row) -> str:
 def _collective(row: Row) -> str:
     if row["comm_op"] is None:
         return ""
+    peers = (("Dst Rank", row["comm_target_rank"]), ("Src Rank", row["comm_source_rank"]))
+    peer = "".join(f'"{key}": {rank}, ' for key, rank in peers if rank is not None)
     return (
         f', "Collective name": "{row["comm_op"]}", "In msg nelems": {row["comm_in_elements"]}, '
         f'"Out msg nelems": {row["comm_out_elements"]}, "Group size": {row["comm_group_size"]}, '
         f'"dtype": "{row["comm_dtype"]}", "In split size": "[]", "Out split size": "[]", '
         f'"Process Group Name": "{row["comm_group"]}", '
         f'"Process Group Description": "{row["comm_group_description"]}", '
-        f'"Process Group Ranks": "{row["comm_group_ranks"]}", "Seq": {row["comm_seq"]}'
+        f'"Process Group Ranks": "{row["comm_group_ranks"]}", {peer}"Seq": {row["comm_seq"]}'
     )
 
 
@@ -265,11 +267,12 @@ def _header(facts: DumpFacts) -> str:
             '\n      "cupti_version": 26,\n      "cuda_runtime_version": 12080,\n      "cuda_driver_version": 12080,'
         )
         library = ', "nccl_version": "2.27.5"'
+    n_groups = len(json.loads(facts.process_groups or "[]"))
     return (
         f'\n  {{\n    "schemaVersion": 1,\n    "deviceProperties": [{devices}],\n    '
         f'{versions}\n      "trace_id": "{facts.trace_id}",\n      "record_shapes": 1,\n'
         f'      "distributedInfo": {{"backend": "{facts.backend}", "rank": {facts.rank}, '
-        f'"world_size": {facts.world_size}, "pg_count": 1, "pg_config": {facts.process_groups}{library}}},\n'
+        f'"world_size": {facts.world_size}, "pg_count": {n_groups}, "pg_config": {facts.process_groups}{library}}},\n'
         f'      "host_name": "{facts.host}",\n    "displayTimeUnit": "ms",\n'
         f'    "baseTimeNanoseconds": {facts.base_ns},\n    "traceEvents": [\n    '
     )

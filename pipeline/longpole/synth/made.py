@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -36,6 +36,10 @@ class MadeRun:
     chunks: Callable[[], Iterator[tuple[int, pa.Table]]]
     known: dict[str, object] = field(default_factory=dict)
     """What was put in on purpose and no interval arithmetic would find: the slow rank, the late step."""
+    lists: dict[str, Callable[[], Iterator[dict[str, object]]]] = field(default_factory=dict)
+    """Of the same, what is a row each of truth.json."""
+    aligned: Callable[[pa.Table], pa.Table] = lambda rank_steps: rank_steps
+    """Brings the `start_ns` and `end_ns` of `rank_steps` to the run's clock."""
 
 
 def rank_facts(rank: int, n_ranks: int, *, has_device: bool = True) -> DumpFacts:
@@ -64,7 +68,7 @@ def rank_facts(rank: int, n_ranks: int, *, has_device: bool = True) -> DumpFacts
     )
 
 
-def group_text(n_ranks: int) -> str:
-    """Return how a collective record prints the ranks of the default group: all up to 30, then dots."""
-    shown = [str(rank) for rank in range(min(n_ranks, 30))]
-    return f"[{', '.join(shown if n_ranks <= 30 else [*shown, '...'])}]"
+def group_text(members: Sequence[int]) -> str:
+    """Return how a collective record prints a group's ranks: all up to 30, then dots."""
+    shown = [str(rank) for rank in members[:30]]
+    return f"[{', '.join(shown if len(members) <= 30 else [*shown, '...'])}]"

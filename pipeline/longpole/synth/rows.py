@@ -17,13 +17,19 @@ CALL_NS = 10 * US
 
 @dataclass(frozen=True)
 class Collective:
-    """What a collective record says of itself: `n_elements` in and out, the group of all ranks."""
+    """What a collective record says of itself: `n_elements` in, and out unless told, the group of all ranks unless told."""
 
     op: str
     seq: int
     n_elements: int
     n_ranks: int
     dtype: str = "Float"
+    n_out: int | None = None
+    group: str = "0"
+    description: str = "default_pg"
+    members: tuple[int, ...] | None = None
+    source: int | None = None
+    target: int | None = None
 
 
 class RankRows:
@@ -234,10 +240,12 @@ def _comm_columns(comm: Collective | None) -> dict[str, object]:
         "comm_op": comm.op,
         "comm_dtype": comm.dtype,
         "comm_in_elements": comm.n_elements,
-        "comm_out_elements": comm.n_elements,
-        "comm_group": "0",
-        "comm_group_description": "default_pg",
-        "comm_group_ranks": group_text(comm.n_ranks),
+        "comm_out_elements": comm.n_elements if comm.n_out is None else comm.n_out,
+        "comm_group": comm.group,
+        "comm_group_description": comm.description,
+        "comm_group_ranks": group_text(comm.members or range(comm.n_ranks)),
         "comm_group_size": comm.n_ranks,
         "comm_seq": comm.seq,
+        "comm_source_rank": comm.source,
+        "comm_target_rank": comm.target,
     }

@@ -208,7 +208,7 @@ class _Places:
             "comm_out_elements": _ELEMENTS,
             "comm_group": "0",
             "comm_group_description": "default_pg",
-            "comm_group_ranks": group_text(self._n_ranks),
+            "comm_group_ranks": group_text(range(self._n_ranks)),
             "comm_group_size": self._n_ranks,
             "comm_seq": 1 + (item.bucket or 0),
         }

@@ -1,0 +1,116 @@
+"""Run level: groups, clocks, waits and steps of 64 ranks x 200 steps x 100 collectives, beside the limits set for it.
+
+Run as `python tests/bench/run_level.py [--ranks 64] [--steps 200] [--collectives 100]`. The facts are made up in SQL; the
+tasks are those that `longpole analyze` sends to its workers, in this process, and what is counted is their CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+from longpole import catalog
+from longpole.analyze import STEPS_PER_SHARD, AnalyzeTask, evaluate
+from longpole.store import DumpEntry, Manifest, Store
+
+CPU_LIMIT_S = 3.0
+RSS_LIMIT_MIB = 1536.0
+STEP_NS = 100_000_000
+
+
+def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
+    """Write rank_collectives and rank_windows of a data-parallel job with pairs of ranks beside the world group."""
+    con = duckdb.connect()
+    con.execute(
+        f"""
+        CREATE TABLE made AS
+        SELECT
+            r.r::INTEGER AS rank, s.s::BIGINT AS step, k.k AS k,
+            s.s * {STEP_NS} + k.k * {STEP_NS // (collectives + 1)} AS base_ns,
+            hash(r.r, s.s, k.k) % 200000 AS early_ns, hash(s.s, k.k, r.r) % 2000 AS jitter_ns,
+            CASE WHEN k.k % 4 = 3 THEN 'pair' ELSE 'world' END AS kind
+        FROM range({ranks}) AS r (r), range({steps}) AS s (s), range({collectives}) AS k (k)
+        """
+    )
+    world = "[" + ", ".join(str(r) for r in range(ranks)) + "]"
+    values = {
+        "rank": "rank", "capture": "0", "capture_last_step": str(steps - 1), "step": "step", "shard_step": "step",
+        "activity_no": f"step * {collectives} + k", "name": "'ncclDevKernel_AllReduce_Sum_bf16_RING_LL'", "lane": "kind",
+        "queue": "CASE kind WHEN 'world' THEN 'world' ELSE 'pair ' || rank // 2 END", "op": "'all_reduce'",
+        "shape": "'all_reduce bf16'", "dtype": "'BFloat16'",
+        "group_name": "CASE kind WHEN 'world' THEN '0' ELSE (1 + rank // 2)::VARCHAR END",
+        "group_description": "kind",
+        "group_ranks": f"CASE kind WHEN 'world' THEN '{world}' ELSE '[' || rank // 2 * 2 || ', ' || rank // 2 * 2 + 1 || ']' END",
+        "group_size": f"CASE kind WHEN 'world' THEN {ranks} ELSE 2 END", "seq": "NULL", "seq_place": "NULL",
+        "from_end": "row_number() OVER (PARTITION BY rank, kind ORDER BY step DESC, k DESC) - 1",
+        "in_step": "row_number() OVER (PARTITION BY rank, kind, step ORDER BY k) - 1", "has_end": "TRUE",
+        "is_anchor": "(row_number() OVER (PARTITION BY rank, kind ORDER BY step DESC, k DESC) - 1) % 64 = 0",
+        "n_bytes": "1000000", "arrival_ns": "base_ns - early_ns", "end_ns": "base_ns + 300000 + jitter_ns",
+        "exposed_ns": "1000",
+    }  # fmt: skip
+    columns = ", ".join(
+        f"({values[c.name]})::{c.type} AS {c.name}" for c in catalog.relations()["rank_collectives"].columns
+    )
+    con.execute(f"COPY (SELECT {columns} FROM made ORDER BY rank, step, k) TO '{folder / 'c.parquet'}'")
+    known = {
+        "rank": "rank", "capture": "0", "step": "step", "start_ns": f"step * {STEP_NS}",
+        "end_ns": f"(step + 1) * {STEP_NS} + rank", "duration_ns": str(STEP_NS), "verdict": "'ok'",
+    }  # fmt: skip
+    columns = ", ".join(
+        f"({known.get(c.name, '0')})::{c.type} AS {c.name}" for c in catalog.relations()["rank_windows"].columns
+    )
+    con.execute(f"COPY (SELECT {columns} FROM made WHERE k = 0 ORDER BY rank, step) TO '{folder / 'w.parquet'}'")
+
+
+def measure(ranks: int, steps: int, collectives: int) -> tuple[float, float, float]:
+    """Return CPU seconds, wall seconds and peak MiB of the clock task and all step tasks."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        store = Store(str(folder / "store"))
+        store.publish(Manifest(run="bench"))
+        run = folder / "store" / "runs" / "bench"
+        make_facts(run, ranks, steps, collectives)
+        dumps = tuple(
+            DumpEntry(dump=f"{r}", path=f"{r}.json", n_bytes=1, rank=r, world_size=ranks, host=f"h{r // 8}")
+            for r in range(ranks)
+        )
+        tables = {"rank_collectives": ("c.parquet",), "rank_windows": ("w.parquet",)}
+        cpu, wall = time.process_time(), time.perf_counter()
+        clocks = evaluate(
+            AnalyzeTask(store.url, "bench", "clock", (("rank_collectives", ("c.parquet",)),), dumps, "x", 1 << 30)
+        )
+        tables |= {f.table: (f.path,) for f in clocks}
+        for first in range(0, steps, STEPS_PER_SHARD):
+            last = first + STEPS_PER_SHARD - 1
+            names = tuple(tables.items())
+            evaluate(
+                AnalyzeTask(
+                    store.url, "bench", "steps", names, dumps, f"x{first}", 1 << 30, first_step=first, last_step=last
+                )
+            )
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return time.process_time() - cpu, time.perf_counter() - wall, peak
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--collectives", type=int, default=100)
+    given = parser.parse_args()
+    cpu, wall, peak = measure(given.ranks, given.steps, given.collectives)
+    rows = given.ranks * given.steps * given.collectives
+    print(f"{given.ranks} ranks x {given.steps} steps x {given.collectives} collectives = {rows:,} rows")
+    print(f"CPU  {cpu:7.2f} s    {cpu / CPU_LIMIT_S:5.2f} of the limit ({CPU_LIMIT_S} s)")
+    print(f"wall {wall:7.2f} s")
+    print(f"RSS  {peak:7.0f} MiB  {peak / RSS_LIMIT_MIB:5.2f} of the limit ({RSS_LIMIT_MIB:.0f} MiB)")
+
+
+if __name__ == "__main__":
+    main()
