@@ -104,7 +104,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
             local_file = folder / f"{relation.name}.parquet"
             con.execute(
                 f"COPY (FROM {relation.name} ORDER BY {relation.order}) TO {quoted(local_file)}"
-                " (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)"
+                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
             )
             row = con.execute(f"SELECT count(*) FROM {relation.name}").fetchone()
             path = _place(relation.name, task)
@@ -266,7 +266,7 @@ def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:
             f"SELECT {n}::BIGINT AS dump_no, * FROM read_parquet({q})" for n, q in enumerate(files)
         )
     if not files:
-        columns = ", ".join(f"NULL::{c.type} AS {c.name}" for c in catalog.relations()[name].columns)
+        columns = ", ".join(f'NULL::{c.type} AS "{c.name}"' for c in catalog.relations()[name].columns)
         return f"SELECT {columns} WHERE FALSE"
     first, last = int(task.first_step or 0), int(task.last_step or 0)
     where = ""

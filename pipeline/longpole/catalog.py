@@ -121,7 +121,9 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     if scope not in get_args(Scope) or scope not in LEVELS[folder]:
         raise ValueError(f"{file}: scope {scope!r} does not belong in {folder}/")
     grain = header[0].removeprefix("-- ").strip()
-    return Relation(name, folder, scope, grain, tuple(columns), " ".join(how).strip(), order, sql, _reads(con, sql, file))
+    return Relation(
+        name, folder, scope, grain, tuple(columns), " ".join(how).strip(), order, sql, _reads(con, sql, file)
+    )
 
 
 def ordered(scopes: Iterable[Scope]) -> list[Relation]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import duckdb
+
 from longpole import __version__
 from longpole.errors import LongpoleError, UsageError
 
@@ -116,6 +118,9 @@ def run_all(
     """Return task(argument) for each argument, in their order.
 
     The first task that fails ends the rest and raises its own error.
+
+    Raises:
+        LongpoleError: DuckDB ran out of memory or failed in a task, or a worker died.
     """
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
@@ -127,6 +132,15 @@ def run_all(
                 future.result()
             on_done()
         return list(client.gather(futures))
+    except duckdb.OutOfMemoryException as error:
+        raise LongpoleError(
+            f"{task.__name__} needs more memory than it may hold: {str(error).splitlines()[0]}",
+            "Give each task more with --memory.",
+        ) from error
+    except duckdb.Error as error:
+        raise LongpoleError(
+            f"{task.__name__} failed: {error}", "A full disk or a damaged file can be why; the run is as it was before."
+        ) from error
     except KilledWorker as error:
         raise LongpoleError(
             f"a worker died while it ran {task.__name__}: {error}",
@@ -136,7 +150,6 @@ def run_all(
         client.cancel(futures)
 
 
-def n_slots(client: Any) -> int:
-    """Return how many tasks the client's workers run at once."""
-    threads: list[int] = [worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
-    return max(1, sum(threads))
+def has_workers(client: Any) -> bool:
+    """Return whether any worker has joined; a cluster that grows on demand may have none yet."""
+    return bool(client.scheduler_info(n_workers=-1)["workers"])

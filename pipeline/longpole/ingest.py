@@ -260,7 +260,8 @@ def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> N
     # A total order, so that two runs give the same bytes.
     con.execute(
         f"COPY (FROM {source} ORDER BY start_ns, row_id) TO {quoted(target)}"
-        f" (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE {EVENTS_PER_ROW_GROUP})"
+        " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2,"
+        f" ROW_GROUP_SIZE {EVENTS_PER_ROW_GROUP})"
     )
 
 

@@ -22,10 +22,12 @@
 -- seq               BIGINT   Sequence number in the group.
 -- in_elements       BIGINT   Elements put in.
 -- out_elements      BIGINT   Elements got out.
+-- peer              INTEGER  Send, receive: the job's rank at the other end; NULL where nothing says it.
 --
 -- Scope: rank
 -- How: a kernel that carries no arguments takes those of the record_param_comms range it was launched under. The
--- operation is the metadata's word, else the range's (nccl:all_to_all), else the kernel's.
+-- operation is the metadata's word, else the range's (nccl:all_to_all), else the kernel's. A coalesced launch has a range
+-- that says no operation, nccl:coalesced, and no arguments.
 WITH numbered AS (
     SELECT
         row_number() OVER () - 1 AS activity_no,
@@ -54,7 +56,9 @@ comm AS (
         comm_group_size,
         comm_seq,
         comm_in_elements,
-        comm_out_elements
+        comm_out_elements,
+        comm_source_rank,
+        comm_target_rank
     FROM numbered
     WHERE kind = 'comm'
 ),
@@ -73,7 +77,9 @@ records AS (
         comm_group_size AS record_size,
         comm_seq AS record_seq,
         comm_in_elements AS record_in,
-        comm_out_elements AS record_out
+        comm_out_elements AS record_out,
+        comm_source_rank AS record_source,
+        comm_target_rank AS record_target
     FROM events
     WHERE category = 'cpu_op' AND comm_op IS NOT NULL AND lower(comm_op) <> 'wait' AND duration_ns IS NOT NULL
 ),
@@ -117,7 +123,9 @@ ranged AS (
 told AS (
     SELECT
         *,
-        coalesce(comm_op, CASE WHEN is_recorded THEN record_op END, range_name, name) AS op_text
+        coalesce(
+            comm_op, CASE WHEN is_recorded THEN record_op END, nullif(range_name, 'nccl:coalesced'), name
+        ) AS op_text
     FROM ranged
 ),
 
@@ -163,7 +171,11 @@ SELECT
     coalesce(told.comm_group_size, CASE WHEN told.is_recorded THEN told.record_size END) AS group_size,
     coalesce(told.comm_seq, CASE WHEN told.is_recorded THEN told.record_seq END) AS seq,
     coalesce(told.comm_in_elements, CASE WHEN told.is_recorded THEN told.record_in END) AS in_elements,
-    coalesce(told.comm_out_elements, CASE WHEN told.is_recorded THEN told.record_out END) AS out_elements
+    coalesce(told.comm_out_elements, CASE WHEN told.is_recorded THEN told.record_out END) AS out_elements,
+    CASE ops.op
+        WHEN 'send' THEN coalesce(told.comm_target_rank, CASE WHEN told.is_recorded THEN told.record_target END)
+        WHEN 'recv' THEN coalesce(told.comm_source_rank, CASE WHEN told.is_recorded THEN told.record_source END)
+    END AS peer
 FROM told
 JOIN ops ON told.op_text = ops.text
 JOIN ops AS names ON told.name = names.text

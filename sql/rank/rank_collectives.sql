@@ -18,10 +18,12 @@
 -- group_description VARCHAR  Its description.
 -- group_ranks       VARCHAR  Its members as the dump prints them.
 -- group_size        INTEGER  Its size.
--- seq               BIGINT   Sequence number in the group, from metadata.
+-- seq               BIGINT   Sequence number in the group, from metadata. A send's or a receive's counts on its rank alone.
 -- seq_place         BIGINT   Place among the group's activities of that sequence number, from 0: coalesced ones share it.
--- from_end          BIGINT   Place from the end of the capture among the group's activities of this shape, from 0.
--- in_step           BIGINT   Place in its shard_step among the group's activities of this shape, from 0.
+-- from_end          BIGINT   Place from the end of the capture among the group's activities of this shape, from 0; of sends
+--     and of receives among those to or from the same peer.
+-- in_step           BIGINT   Place in its shard_step among the same, from 0.
+-- peer              INTEGER  Send, receive: the rank at the other end; NULL where nothing says it.
 -- has_end           BOOLEAN  Whether the dump has its end, so that from_end holds.
 -- is_anchor         BOOLEAN  Whether it is in the sample that clocks are fitted to: every 2^k-th from the end, at least 128
 --     of a shape where there are so many.
@@ -83,6 +85,7 @@ sharded AS (
     SELECT
         *,
         coalesce(step, CASE WHEN is_linked THEN step_before END, first_step) AS shard_step,
+        CASE WHEN op IN ('send', 'recv') THEN op END AS side,
         coalesce(
             group_name || '|' || coalesce(group_description, '') || '|' || coalesce(group_ranks, ''), 'lane ' || lane
         ) AS queue
@@ -92,11 +95,14 @@ sharded AS (
 placed AS (
     SELECT
         *,
-        row_number() OVER (PARTITION BY queue, seq ORDER BY start_ns, activity_no) - 1 AS seq_place,
-        row_number() OVER (PARTITION BY capture, queue, shape ORDER BY start_ns DESC, activity_no DESC) - 1 AS from_end,
-        row_number() OVER (PARTITION BY capture, queue, shape, shard_step ORDER BY start_ns, activity_no) - 1 AS in_step,
-        count(*) OVER (PARTITION BY capture, queue, shape) AS n_alike
+        row_number() OVER (PARTITION BY queue, seq, side ORDER BY start_ns, activity_no) - 1 AS seq_place,
+        row_number() OVER (alike ORDER BY start_ns DESC, activity_no DESC) - 1 AS from_end,
+        row_number() OVER (
+            PARTITION BY capture, queue, shape, side, peer, shard_step ORDER BY start_ns, activity_no
+        ) - 1 AS in_step,
+        count(*) OVER alike AS n_alike
     FROM sharded
+    WINDOW alike AS (PARTITION BY capture, queue, shape, side, peer)
 )
 
 SELECT
@@ -120,6 +126,7 @@ SELECT
     CASE WHEN placed.seq IS NOT NULL THEN placed.seq_place END AS seq_place,
     placed.from_end,
     placed.in_step,
+    placed.peer,
     NOT dump_facts.is_truncated AS has_end,
     placed.from_end % (1::BIGINT << greatest(0, floor(log2(placed.n_alike / anchors_per_shape))::INTEGER)) = 0 AS is_anchor,
     CASE

@@ -5,12 +5,13 @@
 -- shard_step        BIGINT   Step with which it is matched.
 -- activity_no       BIGINT   Place among the rank's activities.
 -- group_id          VARCHAR  Process group.
+-- n_members         INTEGER  Ranks that take part: the group's, of a send or a receive two.
 -- match_by          VARCHAR  seq, end or step.
 -- instance          VARCHAR  Equal on all members of an instance, within the group.
 -- seq               BIGINT   Sequence number from metadata; else the place from the end, from -1 downwards; NULL where it is
 --     matched by step.
--- op                VARCHAR  Operation.
--- shape             VARCHAR  Operation and element type by name alone.
+-- op                VARCHAR  Operation; send_recv for both ends of a pair.
+-- shape             VARCHAR  Operation and element type by name alone; of a pair also who sends to whom.
 -- dtype             VARCHAR  Element type.
 -- n_bytes           BIGINT   Bytes.
 -- lane              VARCHAR  Stream, or host.
@@ -20,30 +21,61 @@
 -- exposed_ns        BIGINT   Time that it alone explains.
 --
 -- Scope: clock
+-- How: what one rank sends another arrives in that order, so the sends from one rank to another are paired with its
+-- receives by their places among themselves. In a group of two the peer needs no metadata; where it is not known the
+-- activity is alone.
+WITH placed AS (
+    SELECT
+        collectives.*,
+        queues.group_id,
+        len(queues.members)::INTEGER AS n_group,
+        CASE WHEN collectives.op IN ('send', 'recv', 'send_recv') THEN queues.pair_by ELSE queues.match_by END AS match_by,
+        collectives.op IN ('send', 'recv') AS is_pair,
+        CASE
+            WHEN len(queues.members) = 2
+                THEN list_filter(queues.members, lambda member: member <> collectives.rank)[1]
+            ELSE collectives.peer
+        END AS other
+    FROM rank_collectives AS collectives
+    JOIN group_queues AS queues ON collectives.rank = queues.rank AND collectives.queue = queues.queue
+),
+
+directed AS (
+    SELECT
+        *,
+        CASE
+            WHEN NOT is_pair THEN shape
+            WHEN other IS NULL THEN shape || ' ' || op || ' ' || rank || ' ' || activity_no
+            WHEN op = 'send' THEN shape || ' ' || rank || '>' || other
+            ELSE shape || ' ' || other || '>' || rank
+        END AS likeness
+    FROM placed
+)
+
 SELECT
-    collectives.rank,
-    collectives.step,
-    collectives.shard_step,
-    collectives.activity_no,
-    queues.group_id,
-    queues.match_by,
-    CASE queues.match_by
-        WHEN 'seq' THEN collectives.seq || ' ' || collectives.op || ' ' || collectives.seq_place
-        WHEN 'end' THEN collectives.capture_last_step || ' ' || collectives.shape || ' ' || collectives.from_end
-        ELSE collectives.shard_step || ' ' || collectives.shape || ' ' || collectives.in_step
+    rank,
+    step,
+    shard_step,
+    activity_no,
+    group_id,
+    CASE WHEN is_pair THEN 2 ELSE n_group END AS n_members,
+    match_by,
+    CASE match_by
+        WHEN 'seq' THEN seq || ' ' || op || ' ' || seq_place
+        WHEN 'end' THEN capture_last_step || ' ' || likeness || ' ' || from_end
+        ELSE shard_step || ' ' || likeness || ' ' || in_step
     END AS instance,
-    CASE queues.match_by
-        WHEN 'seq' THEN collectives.seq
-        WHEN 'end' THEN -1 - collectives.from_end
+    CASE match_by
+        WHEN 'seq' THEN seq
+        WHEN 'end' THEN -1 - from_end
     END AS seq,
-    collectives.op,
-    collectives.shape,
-    collectives.dtype,
-    collectives.n_bytes,
-    collectives.lane,
-    collectives.is_anchor,
-    collectives.arrival_ns,
-    collectives.end_ns,
-    collectives.exposed_ns
-FROM rank_collectives AS collectives
-JOIN group_queues AS queues ON collectives.rank = queues.rank AND collectives.queue = queues.queue
+    CASE WHEN is_pair THEN 'send_recv' ELSE op END AS op,
+    likeness AS shape,
+    dtype,
+    n_bytes,
+    lane,
+    is_anchor,
+    arrival_ns,
+    end_ns,
+    exposed_ns
+FROM directed

@@ -7,16 +7,17 @@
 -- members           INTEGER[]  Its members as metadata lists them, sorted; NULL where it does not, or cuts the list.
 -- is_host           BOOLEAN    Whether its lane is host threads.
 -- has_end           BOOLEAN    Whether all its dumps have their end.
--- has_seq           BOOLEAN    Whether every collective has its sequence number.
+-- has_seq           BOOLEAN    Whether every collective has its sequence number; sends and receives do not count.
 --
 -- Scope: clock
--- How: a dump that lists exactly one process group leaves no doubt which one its collectives belong to.
+-- How: a dump that lists exactly one process group leaves no doubt which one its collectives belong to. Members are listed
+-- as numbers, or as the text of such a list.
 WITH configs AS (
     SELECT
         dumps.rank AS config_rank,
         unnest(
             json_transform(
-                dumps.process_groups, '[{"pg_name": "VARCHAR", "pg_desc": "VARCHAR", "ranks": ["INTEGER"]}]'
+                dumps.process_groups, '[{"pg_name": "VARCHAR", "pg_desc": "VARCHAR", "ranks": "JSON"}]'
             )
         ) AS config
     FROM dumps
@@ -30,9 +31,9 @@ listed AS (
         config_rank,
         config.pg_name AS config_name,
         any_value(config.pg_desc) AS config_description,
-        any_value(list_sort(config.ranks)) AS config_members
+        any_value(config.ranks ->> '$') AS config_ranks
     FROM configs
-    WHERE len(config.ranks) > 0
+    WHERE config.ranks IS NOT NULL
     GROUP BY config_rank, config.pg_name
 ),
 
@@ -55,9 +56,23 @@ queues AS (
         any_value(group_ranks) AS group_ranks,
         bool_or(lane = 'host') AS is_host,
         bool_and(has_end) AS has_end,
-        bool_and(seq IS NOT NULL) AS has_seq
+        coalesce(bool_and(seq IS NOT NULL) FILTER (op NOT IN ('send', 'recv', 'send_recv')), FALSE) AS has_seq
     FROM rank_collectives
     GROUP BY rank, queue
+),
+
+lists AS (
+    SELECT
+        text AS list_text,
+        list_sort(
+            list_transform(regexp_extract_all(text, '\d+'), lambda member: member::INTEGER)
+        ) AS list_members
+    FROM (
+        SELECT group_ranks AS text FROM queues
+        UNION
+        SELECT config_ranks AS text FROM listed
+    )
+    WHERE regexp_full_match(text, '\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]')
 )
 
 SELECT
@@ -65,17 +80,7 @@ SELECT
     queues.queue,
     coalesce(queues.group_name, only_one.only_name) AS group_name,
     coalesce(queues.group_description, only_one.only_description) AS group_description,
-    coalesce(
-        CASE
-            WHEN regexp_full_match(queues.group_ranks, '\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]')
-                THEN list_sort(
-                    list_transform(
-                        regexp_extract_all(queues.group_ranks, '\d+'), lambda member: member::INTEGER
-                    )
-                )
-        END,
-        listed.config_members
-    ) AS members,
+    coalesce(own.list_members, theirs.list_members) AS members,
     queues.is_host,
     queues.has_end,
     queues.has_seq
@@ -83,3 +88,5 @@ FROM queues
 LEFT JOIN only_one ON queues.rank = only_one.only_rank
 LEFT JOIN listed
     ON queues.rank = listed.config_rank AND coalesce(queues.group_name, only_one.only_name) = listed.config_name
+LEFT JOIN lists AS own ON queues.group_ranks = own.list_text
+LEFT JOIN lists AS theirs ON listed.config_ranks = theirs.list_text

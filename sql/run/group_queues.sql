@@ -8,6 +8,7 @@
 -- source            VARCHAR    arguments: the metadata lists the members; met: those that use the name; inferred: from
 --     ends that keep together.
 -- match_by          VARCHAR    seq, end or step: how its collectives are matched across ranks.
+-- pair_by           VARCHAR    end or step: how its sends are matched with receives, whose numbers count on their rank alone.
 --
 -- Scope: clock
 -- How: without metadata a group is what can be reached over _met, named after its lowest rank; each rank may be in it
@@ -98,5 +99,6 @@ SELECT
         WHEN bool_and(has_seq) OVER (PARTITION BY group_id) THEN 'seq'
         WHEN bool_and(has_end) OVER (PARTITION BY group_id) THEN 'end'
         ELSE 'step'
-    END AS match_by
+    END AS match_by,
+    CASE WHEN bool_and(has_end) OVER (PARTITION BY group_id) THEN 'end' ELSE 'step' END AS pair_by
 FROM together

@@ -1,7 +1,7 @@
 """Run level: groups, clocks, waits and steps of 64 ranks x 200 steps x 100 collectives, beside the limits set for it.
 
-Run as `python tests/bench/run_level.py [--ranks 64] [--steps 200] [--collectives 100]`. The facts are made up in SQL; the
-tasks are those that `longpole analyze` sends to its workers, in this process, and what is counted is their CPU time.
+Run as `python tests/bench/run_level.py [--ranks 64] [--steps 200] [--collectives 100]`. The facts are made up in SQL;
+the tasks are those that `longpole analyze` sends to its workers, in this process, and their CPU time is what counts.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
         """
     )
     world = "[" + ", ".join(str(r) for r in range(ranks)) + "]"
+    pair = "'[' || rank // 2 * 2 || ', ' || rank // 2 * 2 + 1 || ']'"
+    place = "row_number() OVER (PARTITION BY rank, kind ORDER BY step DESC, k DESC) - 1"
     values = {
         "rank": "rank", "capture": "0", "capture_last_step": str(steps - 1), "step": "step", "shard_step": "step",
         "activity_no": f"step * {collectives} + k", "name": "'ncclDevKernel_AllReduce_Sum_bf16_RING_LL'", "lane": "kind",
@@ -45,17 +47,16 @@ def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
         "shape": "'all_reduce bf16'", "dtype": "'BFloat16'",
         "group_name": "CASE kind WHEN 'world' THEN '0' ELSE (1 + rank // 2)::VARCHAR END",
         "group_description": "kind",
-        "group_ranks": f"CASE kind WHEN 'world' THEN '{world}' ELSE '[' || rank // 2 * 2 || ', ' || rank // 2 * 2 + 1 || ']' END",
+        "group_ranks": f"CASE kind WHEN 'world' THEN '{world}' ELSE {pair} END",
         "group_size": f"CASE kind WHEN 'world' THEN {ranks} ELSE 2 END", "seq": "NULL", "seq_place": "NULL",
-        "from_end": "row_number() OVER (PARTITION BY rank, kind ORDER BY step DESC, k DESC) - 1",
+        "from_end": place,
         "in_step": "row_number() OVER (PARTITION BY rank, kind, step ORDER BY k) - 1", "has_end": "TRUE",
-        "is_anchor": "(row_number() OVER (PARTITION BY rank, kind ORDER BY step DESC, k DESC) - 1) % 64 = 0",
+        "is_anchor": f"({place}) % 64 = 0",
         "n_bytes": "1000000", "arrival_ns": "base_ns - early_ns", "end_ns": "base_ns + 300000 + jitter_ns",
         "exposed_ns": "1000",
     }  # fmt: skip
-    columns = ", ".join(
-        f"({values[c.name]})::{c.type} AS {c.name}" for c in catalog.relations()["rank_collectives"].columns
-    )
+    listed = catalog.relations()["rank_collectives"].columns
+    columns = ", ".join(f"({values.get(c.name, 'NULL')})::{c.type} AS {c.name}" for c in listed)
     con.execute(f"COPY (SELECT {columns} FROM made ORDER BY rank, step, k) TO '{folder / 'c.parquet'}'")
     known = {
         "rank": "rank", "capture": "0", "step": "step", "start_ns": f"step * {STEP_NS}",

@@ -17,12 +17,14 @@ def check(run: RunArgument, /, *, store: StoreOption = None) -> None:
     broken = 0
     with Session(open_store(store), [run]) as session:
         for rule in catalog.ordered(["check"]):
-            found = session.con.execute(rule.sql)
-            columns = [d[0] for d in found.description or []]
-            rows = found.fetchmany(20)
+            found = session.sql(rule.sql)
+            with session.explaining():
+                rows = found.limit(20).fetchall()
             broken += bool(rows)
             print(f"{'broken' if rows else 'ok':<7} {rule.name.replace('_', ' ')}")
             for row in rows:
-                print("        " + ", ".join(f"{c}={printable(str(v))}" for c, v in zip(columns, row, strict=True)))
+                print(
+                    "        " + ", ".join(f"{c}={printable(str(v))}" for c, v in zip(found.columns, row, strict=True))
+                )
     if broken:
         raise GateError(f"run {run!r} breaks {broken} rules", "The rows are printed above.")

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from longpole.cluster import ClusterOptions, connect, run_all
+from longpole.cluster import ClusterOptions, connect, has_workers, run_all
 from longpole.store import Store
 from longpole.units import parse_bytes
 
@@ -80,6 +80,8 @@ class Work:
         def run_tasks(task: Callable[[Any], T], tasks: list[Any]) -> list[T]:
             if self._client is None:
                 self._client = self._stack.enter_context(connect(self._options, len(tasks)))
+                if not has_workers(self._client):
+                    self._console.print("the scheduler has no workers yet: waiting for them")
             with _progress(self._console, what, len(tasks)) as advance:
                 return run_all(self._client, task, tasks, advance)
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Annotated, Literal
 
 import duckdb
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
 from longpole.cli.options import StoreOption, open_store
-from longpole.errors import LongpoleError, UsageError
+from longpole.errors import UsageError
 from longpole.session import Session
 from longpole.text import printable
 from longpole.units import parse_bytes
@@ -39,34 +37,19 @@ def query(
     """
     text = sys.stdin.read() if sql == "-" else sql
     with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
-        _refuse_all_but_select(session.con, text)
-        try:
-            _print(session.con.execute(text), format, limit)
-        except duckdb.Error as error:
-            raise LongpoleError(f"the query failed: {printable(str(error))}", _help_for(session, error)) from error
+        answer = session.sql(text)
+        with session.explaining():
+            _print(answer, format, limit)
 
 
-def _refuse_all_but_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
-    """The session cannot write anyway; this says so in words before anything runs."""
-    try:
-        statements = con.extract_statements(text)
-    except duckdb.Error as error:
-        raise LongpoleError(f"the query does not parse: {printable(str(error))}") from error
-    if len(statements) != 1:
-        raise UsageError(f"{len(statements)} statements are given", "Write one SELECT.")
-    allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
-    if statements[0].type not in allowed:
-        raise UsageError(f"{statements[0].type.name} is not answered here: the store is read-only", "Write one SELECT.")
-
-
-def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
+def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
     if form == "table":
         _print_table(answer, limit)
         return
     if form == "parquet":
         if sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal", "Redirect it: ... --format parquet > rows.parquet")
-        reader = _batches(answer)
+        reader = answer.to_arrow_reader(100_000)
         with pq.ParquetWriter(sys.stdout.buffer, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
@@ -74,7 +57,7 @@ def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
     is_first = True
     if form == "json":
         sys.stdout.write("[")
-    for batch in _batches(answer):
+    for batch in answer.to_arrow_reader(100_000):
         frame = pl.DataFrame(pl.from_arrow(batch))
         if form == "csv":
             nested = [c for c, t in frame.schema.items() if t.is_nested()]
@@ -87,13 +70,7 @@ def _print(answer: duckdb.DuckDBPyConnection, form: Format, limit: int) -> None:
     if form == "json":
         sys.stdout.write("\n]\n")
     elif is_first:
-        sys.stdout.write(",".join(d[0] for d in answer.description or []) + "\n")
-
-
-def _batches(answer: duckdb.DuckDBPyConnection) -> pa.RecordBatchReader:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the copy it warns of is one batch at a time
-        return answer.to_arrow_reader(100_000)
+        sys.stdout.write(",".join(answer.columns) + "\n")
 
 
 def _json(value: object) -> str:
@@ -102,10 +79,10 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value.to_list() if isinstance(value, pl.Series) else value).decode()
 
 
-def _print_table(answer: duckdb.DuckDBPyConnection, limit: int) -> None:
-    rows = answer.fetchmany(limit + 1)
+def _print_table(answer: duckdb.DuckDBPyRelation, limit: int) -> None:
+    rows = answer.limit(limit + 1).fetchall()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, kind, *_ in answer.description or []:
+    for name, kind in zip(answer.columns, answer.types, strict=True):
         table.add_column(printable(name), justify="right" if str(kind) in _NUMERIC else "left", overflow="fold")
     for row in rows[:limit]:
         table.add_row(*("" if v is None else printable(str(v)) for v in row))
@@ -122,16 +99,4 @@ def _print_table(answer: duckdb.DuckDBPyConnection, limit: int) -> None:
         Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
 
 
-_NUMERIC = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UINTEGER", "FLOAT", "DOUBLE", "NUMBER"}
-
-
-def _help_for(session: Session, error: duckdb.Error) -> str:
-    if isinstance(error, duckdb.CatalogException):
-        return f"Views: {', '.join(session.views())}."
-    if isinstance(error, duckdb.BinderException):
-        return "`longpole views NAME` lists a view's columns."
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return "Give it more with --memory, or ask for fewer rows."
-    if isinstance(error, duckdb.PermissionException):
-        return "A query reads the views and nothing else."
-    return ""
+_NUMERIC = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UINTEGER", "FLOAT", "DOUBLE"}

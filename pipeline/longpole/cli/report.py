@@ -36,7 +36,7 @@ def report(
     target = open_store(store)
     target.manifest(run)
     path = page_path(output, f"{run}.html", force=force)
-    with Session(target, [run]) as session:
+    with Session(target, [run]) as session, session.explaining():
         data = overview.build(session.con, run)
     write_page(path, page.render(data, tool_version=__version__))
     stderr().print(f"wrote {path}")

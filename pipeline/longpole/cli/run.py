@@ -41,7 +41,7 @@ def run(
     with Work(cluster.options(), console) as work, target.lock(chosen):
         read_into(target, chosen, dumps, config, rank_from, work, console)
         analyze_run(target, chosen, run_tasks=work.runner("analyze"), memory=work.task_memory)
-    with Session(target, [chosen]) as session:
+    with Session(target, [chosen]) as session, session.explaining():
         data = overview.build(session.con, chosen)
     write_page(path, page.render(data, tool_version=__version__))
     print(summary.text(data))

@@ -159,7 +159,7 @@ class EventBlocks:
 
     def _learn(self, data: bytes, cut: Cut | None) -> None:
         """Take the style of writing from a place between two events."""
-        if cut is not None:
+        if cut is not None and data[cut.left - 1 : cut.left] + data[cut.right : cut.right + 1] == b"}{":
             before = data[: cut.left - 1]
             self._separator = data[len(before.rstrip()) : cut.right + 1]
 
