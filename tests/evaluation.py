@@ -20,14 +20,14 @@ def connection() -> duckdb.DuckDBPyConnection:
     """Return a connection with the shipped data and thresholds, and with the order of rows kept."""
     con = duckdb.connect()
     con.execute("SET threads = 1; SET asof_loop_join_threshold = 0; SET preserve_insertion_order = true")
-    for name in ("blocking_calls", "input_ranges", "comm_patterns", "comm_ops", "dtype_bytes"):
+    for name in catalog.data_names():
         catalog.load_data(con, name)
     return con
 
 
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
     """Make a table of every relation of the scope that is not given."""
-    known = {*given, "blocking_calls", "input_ranges", "comm_patterns", "comm_ops", "dtype_bytes"}
+    known = {*given, *catalog.data_names()}
     for relation in catalog.needed(scope, known):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
 

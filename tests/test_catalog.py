@@ -29,7 +29,7 @@ GIVEN: dict[Scope, set[str]] = {
     "lib": set(),
     "dump": {"raw", "context", *DATA},
     "rank": {"events", "context", "dump_facts", *DATA},
-    "clock": {"dumps"},
+    "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps"},
     "fleet": {"dumps"},
@@ -145,7 +145,9 @@ def chain() -> dict[str, Columns]:
     )
     dumps = arrow_columns(DUMP_TABLE)
     shard = [("first_step", "BIGINT"), ("last_step", "BIGINT")]
-    found |= evaluated("clock", {**made("rank"), "dumps": dumps})
+    topology = [("rank", "INTEGER"), *((n, "VARCHAR") for n in ("host", "node", "rack", "rail"))]
+    parallel = [(n, "INTEGER") for n in ("dp", "tp", "pp", "ep", "cp")]
+    found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
     found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
     views = session_views(found)

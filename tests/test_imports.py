@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "pipeline" / "longpole"
 
 LEVELS = (
     {"errors", "events", "config", "units", "text"},
-    {"catalog", "session", "store", "lock", "formats", "discover", "engine", "cluster"},
+    {"catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"},
     {"report", "analyze", "ingest", "synth"},
     {"cli", "__main__"},
 )

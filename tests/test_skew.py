@@ -79,7 +79,9 @@ def test_two_ranks_of_the_worked_example_ten_seconds_and_40_ppm_apart_give_its_a
 
     with Session(store) as session:
         steps = session.con.execute("SELECT step, duration_ns, verdict FROM steps ORDER BY step").fetchall()
-        clocks = session.con.execute("SELECT rank, drift_ppb, residual_ns, basis FROM rank_clocks ORDER BY rank").fetchall()
+        clocks = session.con.execute(
+            "SELECT rank, drift_ppb, residual_ns, basis FROM rank_clocks ORDER BY rank"
+        ).fetchall()
         spread = session.con.execute("SELECT max(end_spread_ns), count(*) FROM collective_instances").fetchall()
 
     assert steps == [(step, 750_000_000, "ok") for step in (10, 11, 12, 13)]

@@ -14,13 +14,13 @@ from typing import Any
 import duckdb
 import msgspec
 
-from longpole import __version__, catalog
+from longpole import __version__, catalog, config
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, quoted
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, dumps_table, file_digest, key_of
 
 STEPS_PER_SHARD = 50
 """Steps of one run-level task, in blocks aligned to multiples of it: a longer run adds shards and moves none."""
@@ -35,6 +35,8 @@ class AnalyzeTask:
     scope: Scope
     tables: tuple[tuple[str, tuple[str, ...]], ...]  # relation, the paths that hold it
     dumps: tuple[DumpEntry, ...]
+    topology: tuple[RankPlace, ...]
+    config: str
     inputs: str
     memory: int
     rank: int | None = None
@@ -93,8 +95,8 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
             local = store.fetch(task.run, list(paths), folder)
             con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
         _load_context(con, task)
-        given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard"}
-        for name in ("blocking_calls", "input_ranges", "comm_patterns", "comm_ops", "dtype_bytes"):
+        given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
+        for name in catalog.data_names():
             catalog.load_data(con, name)
             given.add(name)
         for relation in catalog.needed(task.scope, given):
@@ -151,6 +153,8 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
                 tuple(d for d, _ in ordered),
+                (),
+                "",
                 inputs,
                 memory,
                 rank=rank,
@@ -167,6 +171,8 @@ def _clock_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile]
         "clock",
         _tables(files, ("rank_collectives",)),
         manifest.dumps,
+        manifest.topology,
+        manifest.config,
         _inputs("clock", ("clock",), files, ("rank_collectives",), manifest),
         memory,
     )
@@ -206,6 +212,8 @@ def _step_tasks(store: Store, manifest: Manifest, files: Sequence[PublishedFile]
                 "steps",
                 _tables(mine, names),
                 manifest.dumps,
+                manifest.topology,
+                manifest.config,
                 _inputs(f"steps {first} {last}", ("clock", "steps"), mine, names, manifest),
                 memory,
                 first_step=first,
@@ -223,6 +231,8 @@ def _run_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], 
         "run",
         _tables(files, names),
         manifest.dumps,
+        manifest.topology,
+        manifest.config,
         _inputs("run", ("clock", "run"), files, names, manifest),
         memory,
     )
@@ -241,7 +251,8 @@ def _inputs(
 
 
 def _dumps_key(manifest: Manifest) -> str:
-    return key_of(msgspec.json.encode(manifest.dumps).decode())
+    told = (manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
+    return key_of(msgspec.json.encode(told).decode())
 
 
 def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
@@ -249,8 +260,17 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
     con.execute("INSERT INTO context VALUES ($1)", [task.rank])
     con.execute("CREATE TABLE shard (first_step BIGINT, last_step BIGINT)")
     con.execute("INSERT INTO shard VALUES ($1, $2)", [task.first_step, task.last_step])
-    table = dumps_table(task.dumps)
-    con.register("dumps", table)
+    con.register("dumps", dumps_table(task.dumps))
+    columns = ("rank", "host", "node", "rack", "rail")
+    con.execute("CREATE TABLE topology (rank INTEGER, host VARCHAR, node VARCHAR, rack VARCHAR, rail VARCHAR)")
+    if task.topology:
+        con.executemany(
+            "INSERT INTO topology VALUES ($1, $2, $3, $4, $5)",
+            [[getattr(p, c) for c in columns] for p in task.topology],
+        )
+    sizes = config.parse(task.config, "config.toml").parallel
+    con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
+    con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "rank":
         con.executemany(

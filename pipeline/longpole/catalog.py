@@ -185,6 +185,11 @@ def load_data(con: duckdb.DuckDBPyConnection, name: str, extra: Iterable[dict[st
         )
 
 
+def data_names() -> list[str]:
+    """Return the names of the tables of sql/data, sorted: every relation of any scope may read them."""
+    return sorted(e.name.removesuffix(".csv") for e in _folder("data") if e.name.endswith(".csv"))
+
+
 @functools.cache
 def fingerprint(*scopes: Scope) -> str:
     """Return a hash of the SQL of these scopes and of all data: what other SQL made is made anew."""

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import duckdb
 import fsspec
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,7 +22,7 @@ from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, reader_for
 from longpole.formats.probe import head_of
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
 
 EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
@@ -80,6 +81,7 @@ def ingest_run(
     config_text: str,
     *,
     run_tasks: Callable[[Callable[[ReadTask], ReadResult], list[ReadTask]], list[ReadResult]],
+    topology: tuple[RankPlace, ...] | None = None,
     rank_pattern: str | None = None,
     threads: int = 1,
     memory: int = DEFAULT_TASK_MEMORY,
@@ -90,6 +92,7 @@ def ingest_run(
 
     Args:
         run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
+        topology: Where ranks ran; None keeps what the run has.
 
     Raises:
         LongpoleError: No dump can be read, ranks cannot be told, or two dumps of a rank overlap.
@@ -124,9 +127,11 @@ def ingest_run(
             )
     if tasks:
         results += run_tasks(read_dump, tasks)
-    if before is not None and all(r.is_known for r in results) and before.config == config_text:
+    places = topology if topology is not None else before.topology if before is not None else ()
+    is_new = before is None or (before.config, before.topology) != (config_text, places)
+    if before is not None and not is_new and all(r.is_known for r in results):
         return before
-    manifest = _merge(store, run, before, results, config_text, rank_pattern)
+    manifest = msgspec.structs.replace(_merge(store, run, before, results, config_text, rank_pattern), topology=places)
     store.publish(manifest)
     return manifest
 
@@ -205,8 +210,6 @@ def _link(
         )
         con.execute("CREATE TABLE context (base_ns BIGINT, step_pattern VARCHAR)")
         con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, task.step_pattern])
-        for name in ("blocking_calls", "input_ranges"):
-            catalog.load_data(con, name)
         catalog.load_data(con, "comm_patterns", [{"pattern": p, "library": "run.toml"} for p in task.comm_kernels])
         events = folder / "events.parquet"
         for relation in catalog.needed("dump", {"raw", "context", "events", "dump_devices"}):

@@ -118,6 +118,16 @@ DUMP_TABLE = pa.schema([pa.field(n, t, metadata={"meaning": m}) for n, t, m in _
 """The `dumps` view; each field's metadata says what it means."""
 
 
+class RankPlace(msgspec.Struct, frozen=True):
+    """Where a rank ran, as a person's topology file says."""
+
+    rank: int
+    host: str | None = None
+    node: str | None = None
+    rack: str | None = None
+    rail: str | None = None
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What a run consists of; nothing else in its folder exists for a reader."""
 
@@ -125,6 +135,7 @@ class Manifest(msgspec.Struct, frozen=True):
     schema_version: int = SCHEMA_VERSION
     tool_version: str = __version__
     config: str = ""  # run.toml as given
+    topology: tuple[RankPlace, ...] = ()  # of the file that it names
     dumps: tuple[DumpEntry, ...] = ()
     files: tuple[PublishedFile, ...] = ()
 

@@ -1,11 +1,20 @@
 -- One row per rank of the job, recorded or not: where it ran.
 --
 -- rank         INTEGER  Rank.
--- host         VARCHAR  Host: from the dump's metadata, else from a file name that also holds the process; NULL unknown.
+-- host         VARCHAR  Host: from the topology file, else the dump's metadata, else a file name that also holds the
+--     process; NULL unknown.
 -- device_index INTEGER  Device the rank used; NULL without a device.
 -- device_name  VARCHAR  Its name; NULL where the dump does not say.
 -- n_devices    INTEGER  Devices the rank's host has, as the dump describes them.
 -- process      BIGINT   Process id.
+-- node         VARCHAR  From the topology file; NULL without.
+-- rack         VARCHAR  From the topology file; NULL without.
+-- rail         VARCHAR  From the topology file; NULL without.
+-- dp           INTEGER  Data-parallel coordinate, as in _coordinates; NULL unknown.
+-- tp           INTEGER  Tensor-parallel coordinate; NULL unknown.
+-- pp           INTEGER  Pipeline stage; NULL unknown.
+-- ep           INTEGER  Expert-parallel coordinate; NULL unknown.
+-- cp           INTEGER  Context-parallel coordinate; NULL unknown.
 -- is_recorded  BOOLEAN  Whether a dump of the rank could be read.
 --
 -- Scope: clock
@@ -51,11 +60,21 @@ expected AS (
 
 SELECT
     expected.rank,
-    recorded.host,
+    coalesce(topology.host, recorded.host) AS host,
     recorded.device_index,
     recorded.device_name,
     recorded.n_devices,
     recorded.process,
+    topology.node,
+    topology.rack,
+    topology.rail,
+    coordinates.dp,
+    coordinates.tp,
+    coordinates.pp,
+    coordinates.ep,
+    coordinates.cp,
     recorded.rank IS NOT NULL AS is_recorded
 FROM expected
 LEFT JOIN recorded ON expected.rank = recorded.rank
+LEFT JOIN topology ON expected.rank = topology.rank
+LEFT JOIN _coordinates AS coordinates ON expected.rank = coordinates.rank

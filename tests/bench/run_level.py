@@ -83,7 +83,9 @@ def measure(ranks: int, steps: int, collectives: int) -> tuple[float, float, flo
         tables = {"rank_collectives": ("c.parquet",), "rank_windows": ("w.parquet",)}
         cpu, wall = time.process_time(), time.perf_counter()
         clocks = evaluate(
-            AnalyzeTask(store.url, "bench", "clock", (("rank_collectives", ("c.parquet",)),), dumps, "x", 1 << 30)
+            AnalyzeTask(
+                store.url, "bench", "clock", (("rank_collectives", ("c.parquet",)),), dumps, (), "", "x", 1 << 30
+            )
         )
         tables |= {f.table: (f.path,) for f in clocks}
         for first in range(0, steps, STEPS_PER_SHARD):
@@ -91,7 +93,17 @@ def measure(ranks: int, steps: int, collectives: int) -> tuple[float, float, flo
             names = tuple(tables.items())
             evaluate(
                 AnalyzeTask(
-                    store.url, "bench", "steps", names, dumps, f"x{first}", 1 << 30, first_step=first, last_step=last
+                    store.url,
+                    "bench",
+                    "steps",
+                    names,
+                    dumps,
+                    (),
+                    "",
+                    f"x{first}",
+                    1 << 30,
+                    first_step=first,
+                    last_step=last,
                 )
             )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -49,9 +49,7 @@ class Pair:
         return int(plain[0][0])
 
 
-@pytest.fixture(
-    scope="module", params=["megatron-tp8-a100", "nanogpt-8x-h100", "torchrec-4x-v100", "dlrm-8x-v100"]
-)
+@pytest.fixture(scope="module", params=["megatron-tp8-a100", "nanogpt-8x-h100", "torchrec-4x-v100", "dlrm-8x-v100"])
 def pair(
     request: pytest.FixtureRequest, traces: Path, real: Session, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pair]:

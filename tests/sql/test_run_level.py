@@ -17,6 +17,8 @@ def _run(
     con.register("dump_table", dump_rows(*dumps))
     con.execute("CREATE TABLE dumps AS FROM dump_table")
     con.execute("CREATE TABLE shard AS SELECT $1::BIGINT AS first_step, $2::BIGINT AS last_step", list(shard))
+    con.execute("CREATE TABLE topology (rank INTEGER, host VARCHAR, node VARCHAR, rack VARCHAR, rail VARCHAR)")
+    con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
     for name in ("rank_windows", "rank_captures", "rank_collectives"):
         columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
         con.execute(f"CREATE TABLE {name} ({columns})")
@@ -26,7 +28,7 @@ def _run(
     if steps:
         con.executemany("INSERT INTO brief VALUES (?, ?, ?, ?, ?, ?)", [list(s) for s in steps])
     con.execute("INSERT INTO rank_windows BY NAME SELECT *, end_ns - start_ns AS duration_ns FROM brief")
-    given = ["rank_windows", "rank_captures", "rank_collectives", "dumps", "shard"]
+    given = ["rank_windows", "rank_captures", "rank_collectives", "dumps", "shard", "topology", "parallel"]
     for scope in ("clock", "steps", "run"):
         evaluate(con, scope, given)
         given += [r.name for r in catalog.needed(scope, given)]
@@ -193,3 +195,33 @@ def test_coverage_counts_what_is_missing() -> None:
     assert found["events"] == [10, 9, "1: events dropped"]
     assert found["rank-steps"] == [2, 1, "1: steps that a rank did not record"]
     assert found["activities with their launch"] == [None, None, "n/a: nothing to count"]
+
+
+def _coordinates(description: str, members: str, **sizes: int) -> list[tuple[Any, ...]]:
+    con = _run(
+        [{"host": "a"}, {"host": "a"}, {"host": "a"}, {"host": "a"}], [(r, 0, 1, 0, 100, "ok") for r in range(4)]
+    )
+    con.execute("DELETE FROM parallel")
+    con.execute("INSERT INTO parallel (dp, tp, pp) VALUES ($1, $2, $3)", [sizes.get(n) for n in ("dp", "tp", "pp")])
+    con.execute("DELETE FROM groups")
+    for lowest in members.split():
+        ranks = [int(c) for c in lowest]
+        con.executemany(
+            "INSERT INTO groups (group_id, rank, description, n_ranks) VALUES ($1, $2, $3, $4)",
+            [[lowest, r, description, len(ranks)] for r in ranks],
+        )
+    return rows(con, f"SELECT rank, dp, tp, pp FROM ({catalog.relations()['_coordinates'].sql}) ORDER BY rank")
+
+
+def test_a_group_that_names_its_dimension_gives_coordinates() -> None:
+    assert _coordinates("mesh_tp", "01 23") == [(0, None, 0, None), (1, None, 1, None), (2, None, 0, None),
+                                                (3, None, 1, None)]  # fmt: skip
+
+
+def test_a_group_of_two_dimensions_gives_none() -> None:
+    assert _coordinates("mesh_dp_cp", "0123") == []
+
+
+def test_sizes_in_run_toml_give_coordinates_where_they_multiply_to_the_world() -> None:
+    assert _coordinates("default_pg", "0123", dp=2, tp=2) == [(0, 0, 0, 0), (1, 0, 1, 0), (2, 1, 0, 0), (3, 1, 1, 0)]
+    assert _coordinates("default_pg", "0123", dp=2, tp=4) == []

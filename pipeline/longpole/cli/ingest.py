@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from longpole import config as run_config
+from longpole import topology
 from longpole.cli.options import ClusterFlags, StoreOption, Work, open_store, stderr
 from longpole.discover import Candidate, find, run_name
 from longpole.errors import DumpError
@@ -61,12 +62,14 @@ def read_into(
     before = store.manifest(run).config if config is None and run in store.runs() else text
     if config is None and before:  # a run keeps the run.toml it was given
         settings, text = run_config.parse(before, f"config.toml of run {run}"), before
+    places = topology.load(settings.topology.file, config) if config and settings.topology.file else None
     manifest = ingest_run(
         store,
         run,
         candidates,
         settings,
         text,
+        topology=places,
         run_tasks=work.runner("read dumps"),
         rank_pattern=rank_from,
         threads=work.threads_for(len(candidates)),

@@ -13,12 +13,12 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from longpole.formats.frame import read_object
-from longpole.formats.step import skip, step
+from longpole.formats.step import next_sure_event, skip, step
 
 BLOCK_BYTES = 4 << 20
 """Enough to keep the engine busy, and little enough for what it works on to stay in cache."""
@@ -37,6 +37,7 @@ _KEY_BYTES = 4 << 10  # more than that key and any white space in it
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _END = re.compile(rb"\}[\s,]*\]")
+_BEHIND_LIST = re.compile(r"\s*(?:[,}]|\Z)")
 _EMPTY = re.compile(rb"[\s,]*\]")
 _FILLER = b" \t\r\n,"
 
@@ -165,8 +166,14 @@ class EventBlocks:
 
     def _plausible_end(self, data: bytes, start: int) -> Cut | None:
         """Return the end of a list whose last event, from `start` on, is damaged: there, what follows makes sense."""
-        if _state(data, start) != "bad":
-            return None
+        try:
+            _, length = _decoder.raw_decode(data[start:].decode("latin-1"))
+            start += length - 1
+            if not data[start + 1 :].strip():
+                return None
+        except (ValueError, RecursionError):
+            if _is_open(data, start):
+                return None
         last = deque(_END.finditer(data, start), _ENDS_TRIED)
         for match in reversed(last):
             if self._is_trailer(data[match.end() : match.end() + LONGEST_FRAME]):
@@ -259,9 +266,11 @@ def _walk(data: bytes) -> tuple[Cut | None, Cut | None]:
     at = skip(text, 0)
     while at < len(text):
         found = step(text, at, _decoder)
-        if found.next == len(text) or (not found.is_read and _state(data, at) == "open"):
-            return cut, None
-        if found.is_read and text[found.next] == "]":
+        if not found.is_read and _is_open(data, at):
+            found = next_sure_event(text, at, _decoder) or found._replace(next=len(text))
+        if found.next == len(text):
+            break
+        if found.is_read and text[found.next] == "]" and _BEHIND_LIST.match(text, found.next + 1):
             return cut, Cut(found.end, found.next + 1)
         cut = Cut(found.end, found.next)
         at = found.next
@@ -271,16 +280,15 @@ def _walk(data: bytes) -> tuple[Cut | None, Cut | None]:
 _decoder = json.JSONDecoder(strict=False)
 
 
-def _state(data: bytes, start: int) -> Literal["whole", "open", "bad"]:
-    """Return whether what begins at `start` is a whole event, is right as far as the data go, or is no JSON."""
+def _is_open(data: bytes, start: int) -> bool:
+    """Return whether what begins at `start` is right as far as the data go, and goes on behind them."""
     try:
         _raw.decode(memoryview(data)[start:])
-        return "whole"
     except msgspec.DecodeError as error:
-        why = str(error)
-        return "open" if "truncated" in why else "whole" if "trailing" in why else "bad"
+        return "truncated" in str(error)
     except (UnicodeDecodeError, RecursionError):
-        return "bad"
+        pass
+    return False
 
 
 _raw = msgspec.json.Decoder(msgspec.Raw)

@@ -108,7 +108,7 @@ def _mended_at(text: str, at: int, first_end: int, n_tried: int) -> tuple[int, d
             return end, _checked(value)
         if end >= len(text):
             break
-        following = BETWEEN.search(text, end + 1)
+        following = BETWEEN.search(text, end)
         end = following.start() + 1 if following else len(text)
     return first_end, None
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import NamedTuple
 
 BETWEEN = re.compile(r"\}\s*,\s*(?=\{)")
 """What stands between two events, and perhaps elsewhere too."""
 
 _FILLER = re.compile(r"[\s,]*")
+_LIKE_AN_EVENT = re.compile(r'\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:')
 _WINDOW = 16 << 10  # characters; most events are shorter, and an error costs as much as what it is shown
+_ENDS_TRIED = 1_000
 
 
 class Step(NamedTuple):
@@ -23,21 +26,62 @@ class Step(NamedTuple):
 
 
 def step(text: str, at: int, decoder: json.JSONDecoder) -> Step:
-    """Return the value that begins at `at`, where there is one."""
-    first = BETWEEN.search(text, at)
-    window = text[at : max(at + _WINDOW, first.end() if first else len(text))]
-    try:
-        value, length = decoder.raw_decode(window)
-        following = skip(text, at + length)
-        if text[at + length : following].strip() or following == len(text) or text[following] == "]":
-            return Step(value, True, at + length, following)
-    except (ValueError, RecursionError):
-        pass
-    end = first.start() + 1 if first else len(text)
+    """Return the value that begins at `at`; where there is none, what reaches from there to the next event."""
+    found = _read(text, at, decoder)
+    if found is not None:
+        return found
+    end = _next_event(text, at, decoder)
     return Step(None, False, end, skip(text, end))
+
+
+def next_sure_event(text: str, at: int, decoder: json.JSONDecoder) -> Step | None:
+    """Return what reaches from `at` to the next event that can be read, if there is one.
+
+    For what seems to go on to the end of the text: with a bracket lost, whole events may look like its inside.
+    """
+    for match in islice(BETWEEN.finditer(text, at), _ENDS_TRIED):
+        found = _read(text, match.end(), decoder)
+        if found is not None and isinstance(found.value, dict) and found.value.keys() >= {"ph", "pid"}:
+            return Step(None, False, match.start() + 1, match.end())
+    return None
 
 
 def skip(text: str, at: int) -> int:
     """Return where something stands that is neither blank nor comma."""
     match = _FILLER.match(text, at)
     return match.end() if match else at
+
+
+def _read(text: str, at: int, decoder: json.JSONDecoder) -> Step | None:
+    first = BETWEEN.search(text, at)
+    window = text[at : max(at + _WINDOW, first.end() if first else len(text))]
+    try:
+        value, length = decoder.raw_decode(window)
+    except (ValueError, RecursionError):
+        return None
+    end = at + length
+    following = skip(text, end)
+    if text[end:following].strip() or following == len(text) or text[following] == "]":
+        return Step(value, True, end, following)
+    return None
+
+
+def _next_event(text: str, at: int, decoder: json.JSONDecoder) -> int:
+    """Return the end of what cannot be read, where the next event follows, as far as can be told.
+
+    An object inside the bad event may follow as another event would; it has no "ph". What cannot be read either is
+    an event when it begins like one.
+    """
+    ends = BETWEEN.finditer(text, at)
+    first = None
+    for match in islice(ends, _ENDS_TRIED):
+        first = first or match
+        found = _read(text, match.end(), decoder)
+        is_event = _LIKE_AN_EVENT.match(text, match.end()) if found is None else _has_phase(found.value)
+        if is_event:
+            return match.start() + 1
+    return first.start() + 1 if first and next(ends, None) else len(text)
+
+
+def _has_phase(value: object) -> bool:
+    return isinstance(value, dict) and "ph" in value
