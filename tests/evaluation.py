@@ -26,8 +26,10 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
-    """Make a table of every relation of the scope that is not given."""
-    known = {*given, *catalog.data_names()}
+    """Make a table of every relation of the scope that is not given; topology and parallel sizes are unknown unless made."""
+    con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
+    con.execute("CREATE TABLE IF NOT EXISTS parallel (dp INT, tp INT, pp INT, ep INT, cp INT)")
+    known = {*given, "topology", "parallel", *catalog.data_names()}
     for relation in catalog.needed(scope, known):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
 

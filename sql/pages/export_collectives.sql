@@ -15,7 +15,7 @@
 -- arrow       BIGINT   Number of the instance in the range; NULL where it is not known.
 --
 -- How: the instance is that of its group, number, shape and step whose last arrival is nearest: coalesced collectives
--- share the rest. Parameters: $run, $rank, $first_step, $last_step, $from_ns, $to_ns: on the run's clock.
+-- share the rest. Parameters: $run, $rank, $first_step, $last_step, $start_ns, $end_ns: on the run's clock.
 WITH instances AS (
     SELECT
         step AS instance_step,
@@ -26,7 +26,9 @@ WITH instances AS (
         last_arrival_ns,
         row_number() OVER (ORDER BY last_arrival_ns, group_id, seq, shape, end_ns) AS arrow
     FROM collective_instances
-    WHERE run = $run AND step BETWEEN $first_step AND $last_step AND last_rank IS NOT NULL
+    WHERE run = $run
+        AND (step BETWEEN $first_step AND $last_step OR (step IS NULL AND last_arrival_ns BETWEEN $start_ns AND $end_ns))
+        AND last_rank IS NOT NULL
 ),
 
 mine AS (
@@ -36,7 +38,7 @@ mine AS (
     FROM collectives
     WHERE run = $run
         AND rank = $rank::INTEGER
-        AND (step BETWEEN $first_step AND $last_step OR (step IS NULL AND arrival_ns BETWEEN $from_ns AND $to_ns))
+        AND (step BETWEEN $first_step AND $last_step OR (step IS NULL AND arrival_ns BETWEEN $start_ns AND $end_ns))
 )
 
 SELECT
@@ -55,7 +57,7 @@ SELECT
     instances.arrow
 FROM mine
 LEFT JOIN instances
-    ON mine.step = instances.instance_step
+    ON mine.step IS NOT DISTINCT FROM instances.instance_step
     AND mine.group_id = instances.instance_group
     AND mine.seq = instances.instance_seq
     AND mine.shape = instances.instance_shape

@@ -1,4 +1,4 @@
--- One row per event of a rank in the range of steps, on the run's clock, in order of start, the longer first.
+-- One row per event of a rank in a slice of the range of steps, on the run's clock, in order of start, the longer first.
 --
 -- start_ns       BIGINT   Start, on the run's clock.
 -- end_ns         BIGINT   End, on the run's clock.
@@ -17,10 +17,10 @@
 -- comm_group     VARCHAR  Process group, from metadata.
 -- n_bytes        BIGINT   Bytes of a copy or a fill.
 --
--- How: events of the steps, and those of no step between $from_ns and $to_ns; all of them start there. Python frames,
--- memory records and the profiler's own spans are no work, and what did not finish or took more than a week has no end.
--- Start and end are aligned each by itself, so what nests still nests. Parameters: $run, $rank, $first_step, $last_step,
--- $from_ns, $to_ns: on the rank's own clock, $with_host.
+-- How: events of the steps and of no step that start from $from_ns to before $to_ns, on the rank's own clock. Python
+-- frames, memory records and the profiler's own spans are no work, and what did not finish or took more than a week has no
+-- end. Start and end are aligned each by itself, so what nests still nests. Parameters: $run, $rank, $first_step,
+-- $last_step, $from_ns, $to_ns, $with_host.
 SELECT
     events.start_ns - coalesce(clocks.offset_ns, 0)
     - coalesce(round(clocks.drift_ppb * (events.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
@@ -45,7 +45,8 @@ FROM events
 LEFT JOIN rank_clocks AS clocks ON clocks.run = $run AND clocks.rank = $rank::INTEGER
 WHERE events.run = $run
     AND events.rank = $rank::INTEGER
-    AND events.start_ns BETWEEN $from_ns AND $to_ns
+    AND events.start_ns >= $from_ns
+    AND events.start_ns < $to_ns
     AND events.duration_ns BETWEEN 0 AND epoch_ns(INTERVAL 7 DAY)
     AND (events.step IS NULL OR events.step BETWEEN $first_step AND $last_step)
     AND events.category NOT IN ('python', 'memory', 'trace', 'overhead')

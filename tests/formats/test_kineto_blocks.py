@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -198,3 +199,33 @@ def test_a_dump_cut_anywhere_gives_every_whole_event(
     assert facts.is_truncated == (len(cut.rstrip()) < len(whole.rstrip()))
     assert facts.n_salvaged == 0
     assert facts.n_dropped <= 1
+
+
+@given(
+    st.sampled_from(sorted(STYLES)),
+    st.integers(0, 11),
+    st.floats(0, 1, exclude_max=True),
+    st.sampled_from(["", *'{}[]":,\\x7 \n\x00', "NaN", "}, {", '\\"']),
+    st.sampled_from([0, 1, 4]),
+    st.sampled_from([100, 700, 1 << 20]),
+)
+@settings(max_examples=200, deadline=None)
+def test_damage_anywhere_in_an_event_costs_no_other(
+    style: str, which: int, share: float, inserted: str, n_removed: int, size: int
+) -> None:
+    events = [event(f"n{n}", ts=n, args={"stream": 7, "list": [{"a": n}] * (n % 3)}) for n in range(12)]
+    whole = STYLES[style]({"distributedInfo": {"rank": 1}, "traceEvents": events})
+    starts = [match.start() for match in re.finditer('"ph"', whole)]
+    end = whole.rindex("]", 0, [*starts, whole.rindex("]")][which + 1])  # of the event's list
+    at = starts[which] + int(share * (end - starts[which]))
+    damaged = whole[:at] + inserted + whole[min(at + n_removed, end) :]
+    before = blocks.BLOCK_BYTES
+    blocks.BLOCK_BYTES = size
+    try:
+        rows, facts = read(damaged)
+    finally:
+        blocks.BLOCK_BYTES = before
+    others = [(f"n{n}", n * 1000) for n in range(12) if n != which]
+    assert [found for row in rows if (found := (row["name"], row["start_ns"])) in others] == others
+    assert facts.rank == 1
+    assert not facts.is_truncated or which == 11  # with a bracket lost there, it looks like a cut end

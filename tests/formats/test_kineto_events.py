@@ -37,6 +37,8 @@ def test_a_kernel_becomes_a_row_with_what_its_arguments_say() -> None:
                     "Group size": 2,
                     "Seq": 5,
                     "graph node id": 77,
+                    "Src Rank": 3,
+                    "Dst Rank": 5,
                 },
             }
         )
@@ -66,6 +68,8 @@ def test_a_kernel_becomes_a_row_with_what_its_arguments_say() -> None:
             "comm_group_size": 2,
             "comm_seq": 5,
             "graph_node_id": 77,
+            "comm_source_rank": 3,
+            "comm_target_rank": 5,
         }
     ]
     assert facts.n_events == 1

@@ -273,3 +273,31 @@ def test_an_event_of_very_many_objects_is_whole() -> None:
     rows, facts = read(json.dumps({"traceEvents": [A, event("z", args={"x": [{"y": 1}] * 200_000}), B]}))
     assert names(rows) == ["a", "z", "b"]
     assert (facts.n_events, facts.n_dropped) == (3, 0)
+
+
+INNER = event("z", args={"x": [{"y": 1}, {"y": 2}], "stream": 7})
+
+
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [
+        ('"ts": 1', '"ts" 1'),
+        ('[{"y": 1}, {"y": 2}]', '[{"y": 1}, {"y": 2}'),  # what follows may look like more of that list
+        ('[{"y": 1}, {"y": 2}]', '{"y": 1}, {"y": 2}]'),
+        ('"stream": 7}', '"stream": 7'),
+        ('"name": "z"', '"name": "z'),
+        ('"args": {', ""),
+    ],
+)
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+@pytest.mark.parametrize("size", [100, 1_000, 1 << 20])
+def test_damage_to_an_event_with_objects_inside_costs_no_other(
+    whole: str, damaged: str, place: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    bad = json.dumps(INNER).replace(whole, damaged, 1)
+    good = [event(f"k{n}", args={"x": [{"y": n}]}) for n in range(10)]
+    at = {"first": 0, "middle": 5, "last": 10}[place]
+    rows, facts = read(dump(*good[:at], bad, *good[at:], tail=',\n  "distributedInfo": {"rank": 3}'))
+    assert [name for name in names(rows) if name != "z"] == [f"k{n}" for n in range(10)]
+    assert (facts.n_events, facts.rank, facts.is_truncated) == (11, 3, False)

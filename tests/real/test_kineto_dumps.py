@@ -91,6 +91,8 @@ def expected_row(event: dict[str, Any]) -> dict[str, Any]:
         "wait_event_id": args.get("wait_on_cuda_event_id"),
         "wait_correlation_id": args.get("wait_on_cuda_event_record_corr_id"),
         "graph_node_id": args.get("graph node id"),
+        "comm_source_rank": args.get("Src Rank"),
+        "comm_target_rank": args.get("Dst Rank"),
     }
 
 

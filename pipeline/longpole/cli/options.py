@@ -82,14 +82,14 @@ class Work:
                 self._client = self._stack.enter_context(connect(self._options, len(tasks)))
                 if not has_workers(self._client):
                     self._console.print("the scheduler has no workers yet: waiting for them")
-            with _progress(self._console, what, len(tasks)) as advance:
+            with progress(self._console, what, len(tasks)) as advance:
                 return run_all(self._client, task, tasks, advance)
 
         return run_tasks
 
 
 @contextlib.contextmanager
-def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[], None]]:
+def progress(console: Console, what: str, total: int) -> Iterator[Callable[[], None]]:
     """Give a function that marks one task done: a bar on a terminal, one line at the end in batch."""
     if not console.is_terminal:
         yield lambda: None

@@ -12,12 +12,13 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import msgspec
 
 from longpole.formats.frame import read_object
+from longpole.formats.repair import mended
 from longpole.formats.step import next_sure_event, skip, step
 
 BLOCK_BYTES = 4 << 20
@@ -44,6 +45,8 @@ _FILLER = b" \t\r\n,"
 _CUTS_TRIED = 64  # an event may hold a few such texts itself
 _STARTS_TRIED = 64
 _ENDS_TRIED = 64
+_MENDED = 4  # mending takes long, so that few cuts are proved by it, and by short events alone
+_MENDED_BYTES = 16 << 10
 _LEARNT_BYTES = 64 << 10
 _PROOF_BYTES = 1 << 20  # of an event that proves a cut; a longer one is walked to
 
@@ -238,8 +241,11 @@ def _proved_cut(data: bytes, separator: bytes) -> Cut | None:
             if _is_event(data, start, cut.left):
                 return cut
         if at < 0:
-            return None
+            break
         cuts.append(Cut(at + left, at + right))
+    for before, cut in pairwise(reversed(cuts[: _MENDED + 1])):
+        if cut.left - before.right < _MENDED_BYTES and _is_plainly_event(data[before.right : cut.left]):
+            return cut
     return None
 
 
@@ -304,6 +310,11 @@ def _last_brace(data: bytes, start: int) -> int:
         if _is_event(data, start, at + 1):
             return at + 1
     return 0
+
+
+def _is_plainly_event(text: bytes) -> bool:
+    """Return whether a text that is no strict JSON was meant to be one whole event."""
+    return {"ph", "pid"} <= (mended(text.decode("utf-8", "replace")) or {}).keys()
 
 
 class _Probe(msgspec.Struct):

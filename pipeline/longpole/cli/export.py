@@ -1,0 +1,151 @@
+"""`longpole export`: a run as one trace for Perfetto."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from cyclopts import Parameter
+from isal import isal_zlib
+
+from longpole import export as traces
+from longpole.chrome_trace import MARK, Sink
+from longpole.cli.options import RunArgument, StoreOption, open_store, progress, stderr
+from longpole.errors import LongpoleError, UsageError
+from longpole.session import Session
+from longpole.text import printable
+from longpole.units import parse_bytes
+
+_GZIP = 31
+"""Window bits of a gzip header, as zlib counts them."""
+
+
+def export(
+    run: RunArgument,
+    /,
+    *,
+    steps: Annotated[
+        str | None, Parameter(help="First and last step, as A:B. Default: all, where they are few.")
+    ] = None,
+    ranks: Annotated[str | None, Parameter(help="Ranks, as 0-7,12. Default: all.")] = None,
+    kind: Annotated[traces.Kind, Parameter(help="Device work alone, or the host's too.")] = "all",
+    output: Annotated[
+        str | None,
+        Parameter(name=["--output", "-o"], help="Path of the trace, compressed if in .gz. Default: RUN.trace.json.gz."),
+    ] = None,
+    store: StoreOption = None,
+    force: Annotated[bool, Parameter(help="Overwrite a file that is no trace of longpole's.")] = False,
+    memory: Annotated[str, Parameter(help="What reading may hold before it spills to disk.")] = "1GiB",
+) -> None:
+    """Write all ranks of a run, on one clock, as a trace that ui.perfetto.dev and chrome://tracing open.
+
+    Example: longpole export nightly-2117 --steps 100:104 -o trace.json.gz
+    """
+    console = stderr()
+    wanted_steps, wanted_ranks = _steps(steps), _ranks(ranks)
+    target = open_store(store)
+    target.manifest(run)
+    path = _trace_path(output, f"{run}.trace.json.gz", force=force)
+    with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
+        choice = traces.choose(session.con, run, wanted_steps, wanted_ranks)
+        with (
+            _whole_file(path) as file,
+            _sink(file, is_packed=path.suffix == ".gz") as sink,
+            progress(console, "export ranks", len(choice.ranks)) as advance,
+        ):
+            written = traces.write(session.con, choice, kind, sink, advance)
+    if not choice.is_aligned:
+        console.print(f"{printable(choice.clocks)}; each rank keeps its own clock in the trace")
+    if written.n_left_out:
+        console.print(f"{written.n_left_out} slices that overlap too many others were left out")
+    console.print(f"wrote {path}: {written.n_slices} slices")
+
+
+def _steps(text: str | None) -> tuple[int | None, int | None] | None:
+    """Return the first and the last step that "A:B", "A:", ":B" or "A" means.
+
+    Raises:
+        UsageError: The text means no steps.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{0,18})(:?)([0-9]{0,18})", text)
+    first, last = (int(match[1]) if match[1] else None, int(match[3]) if match[3] else None) if match else (None, None)
+    if match and first is not None and not match[2]:
+        return first, first
+    if not match or (first is None and last is None) or (first is not None and last is not None and last < first):
+        raise UsageError(f"{text!r} is no range of steps", "Give the first and the last, as --steps 100:104.")
+    return first, last
+
+
+def _ranks(text: str | None) -> list[int] | None:
+    """Return the ranks that "0-7,12" means, sorted.
+
+    Raises:
+        UsageError: The text means no ranks.
+    """
+    if text is None:
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,7})(?:-([0-9]{1,7}))?\s*", part)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if high < low:
+            raise UsageError(f"{text!r} names no ranks", "Give numbers and ranges, as --ranks 0-7,12.")
+        found.update(range(low, high + 1))
+    return sorted(found)
+
+
+def _trace_path(output: str | None, default: str, *, force: bool) -> Path:
+    """Return where the trace goes.
+
+    Raises:
+        LongpoleError: Something that is no trace of longpole's lies there, or its folder does not exist.
+    """
+    path = Path(output or default)
+    if path.is_dir():
+        raise LongpoleError(f"{path} is a folder", "Name a file with -o.")
+    if not path.parent.is_dir():
+        raise LongpoleError(f"the folder {path.parent} does not exist", "Make it, or name another file with -o.")
+    if path.exists() and not force and not _begins_as_ours(path):
+        raise LongpoleError(f"{path} exists and is no trace of longpole's", "Use --force to overwrite it.")
+    return path
+
+
+def _begins_as_ours(path: Path) -> bool:
+    mark = MARK.encode("ascii")
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head.startswith(b"\x1f\x8b"):
+        try:
+            head = isal_zlib.decompressobj(wbits=_GZIP).decompress(head, len(mark))
+        except isal_zlib.IsalError:  # type: ignore[misc]  # the stubs call the class an instance
+            return False
+    return head.startswith(mark)
+
+
+@contextlib.contextmanager
+def _whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Give a file that is at `path` when all went well, and nowhere when not."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        os.replace(beside, path)  # noqa: PTH105  atomic on every platform
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _sink(file: BinaryIO, *, is_packed: bool) -> Iterator[Sink]:
+    if not is_packed:
+        yield lambda text: file.write(text.encode("ascii"))
+        return
+    packer = isal_zlib.compressobj(2, wbits=_GZIP)  # its header holds no time: equal rows, equal bytes
+    yield lambda text: file.write(packer.compress(text.encode("ascii")))
+    file.write(packer.flush())
