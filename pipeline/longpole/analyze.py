@@ -22,6 +22,10 @@ from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, dumps_table, file_digest, key_of
 
+MAX_SHARDS = 2_000
+"""Run-level tasks of one run at most: beyond it shards are ten times as wide. A schedule that records four steps of
+every thousand has few steps in a wide shard; what numbers its steps at random is not sent a task for each."""
+
 STEPS_PER_SHARD = 50
 """Steps of one run-level task, in blocks aligned to multiples of it: a longer run adds shards and moves none."""
 
@@ -121,7 +125,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
                     n_bytes,
                     row[0] if row else 0,
                     task.rank,
-                    *_step_range(con, task, relation.name),
+                    **_step_range(con, task, relation.name),
                 )
             )
     return published
@@ -179,19 +183,16 @@ def _clock_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile]
 
 
 def _step_tasks(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
-    spans = [(f.first_step, f.last_step) for f in files if f.table == "rank_windows"]
-    shards = sorted(
-        {
-            step // STEPS_PER_SHARD
-            for first, last in spans
-            if first is not None and last is not None
-            for step in (*range(first, last + 1, STEPS_PER_SHARD), last)
-        }
-    )
+    sharded = [f for f in files if f.shards]
+    width = max((f.shard_width for f in sharded), default=STEPS_PER_SHARD)
+    found = {s * f.shard_width // width for f in sharded for s in f.shards}
+    while len(found) > MAX_SHARDS:
+        width *= 10
+        found = {s // 10 for s in found}
     whole = ("ranks", "groups", "group_queues", "rank_clocks")
     tasks = []
-    for shard in shards:
-        first, last = shard * STEPS_PER_SHARD, (shard + 1) * STEPS_PER_SHARD - 1
+    for shard in sorted(found):
+        first, last = shard * width, (shard + 1) * width - 1
         mine = [
             f
             for f in files
@@ -308,11 +309,23 @@ def _place(table: str, task: AnalyzeTask) -> str:
     return f"marts/{table}/run.{task.inputs}.parquet"  # of clocks and of the run
 
 
-def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -> tuple[Any, Any]:
-    """Return the first and the last step that a rank's or a shard's table speaks of."""
+def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -> dict[str, Any]:
+    """Return the steps that a rank's or a shard's table speaks of, as PublishedFile has them."""
     columns = {c.name for c in catalog.relations()[table].columns}
     step = "shard_step" if "shard_step" in columns else "step" if "step" in columns else None
     if task.scope not in ("rank", "steps") or step is None:
-        return (None, None)
+        return {}
     row = con.execute(f"SELECT min({step}), max({step}) FROM {table}").fetchone()
-    return (row[0], row[1]) if row else (None, None)
+    steps: dict[str, Any] = {"first_step": row[0], "last_step": row[1]} if row else {}
+    if task.scope == "rank" and table in ("rank_windows", "rank_collectives"):
+        width = STEPS_PER_SHARD
+        while True:
+            rows = con.execute(
+                f"SELECT DISTINCT {step} // {width} AS shard FROM {table} WHERE {step} IS NOT NULL"
+                f" ORDER BY shard LIMIT {MAX_SHARDS + 1}"
+            ).fetchall()
+            if len(rows) <= MAX_SHARDS:
+                break
+            width *= 10
+        steps |= {"shard_width": width, "shards": tuple(r[0] for r in rows)}
+    return steps

@@ -257,7 +257,7 @@ def _write_event(trace: Trace, process: Process, event: _Event) -> None:
         number = event.thread if event.stream is None else event.stream  # a range says its stream as its thread
         name = "no stream" if number is None else f"stream {number}"
         beside = _BESIDE.get(event.category, "")
-        track = process.track(_STREAM, name + beside, number=number or 0, process=event.device or 0, nests=bool(beside))
+        track = process.track(_STREAM, name + beside, number=number or 0, nests=bool(beside))
     else:
         name = f"thread {event.thread}" if event.thread is not None else event.label or "no thread"
         track = process.track(_THREAD, name, number=event.thread or 0, process=event.process or 0, nests=True)

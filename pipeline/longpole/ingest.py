@@ -28,6 +28,10 @@ EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
 
 
+MAX_DEVICES = 64
+"""Devices of one process: each becomes a rank with its own copy of the host's events, so a made-up number must not."""
+
+
 @dataclass(frozen=True)
 class ReadTask:
     """All that a worker needs to turn one dump into events; plain data."""
@@ -157,7 +161,10 @@ def read_dump(task: ReadTask) -> ReadResult:
             return ReadResult(task.dump, "", error=f"{task.dump.name} cannot be read: {error.strerror or error}")
         if facts.n_stored == 0:
             return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
-        devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
+        try:
+            devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
+        except DumpError as error:
+            return ReadResult(task.dump, content, error=error.fact)
         return ReadResult(task.dump, content, facts, devices)
 
 
@@ -220,6 +227,10 @@ def _link(
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
+        if len(active) > MAX_DEVICES:
+            raise DumpError(
+                f"{task.dump.name} has kernels of {len(active)} devices; one dump has {MAX_DEVICES} at most"
+            )
         for device, _, _, process, first_ns, last_ns, first_step, last_step, n_steps in active:
             target = events
             if len(active) > 1:

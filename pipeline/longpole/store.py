@@ -42,6 +42,8 @@ class PublishedFile(msgspec.Struct, frozen=True, order=True):
     rank: int | None = None
     first_step: int | None = None
     last_step: int | None = None
+    shard_width: int = 0  # of a rank's facts: steps of one shard, and which multiples of it have any
+    shards: tuple[int, ...] = ()
 
 
 class DumpEntry(msgspec.Struct, frozen=True):

@@ -3,6 +3,8 @@
 -- turnaround_ns    BIGINT  Longest gap between activities already launched that is the device's own pace: 5 µs.
 --     In 20,095 such gaps of an 8-GPU H100 run the mean is 1.7 µs; a launch that arrives late leaves a longer one.
 -- longest_event_ns BIGINT  An event beyond this is a wrong clock, not work: one week.
+-- largest_step     BIGINT  A marker with a greater number is no step: 10^15.
+-- largest_world    BIGINT  A dump that says its job has more ranks is not believed: 2^20.
 -- anchors_per_shape DOUBLE Collectives of one group and shape that a clock is fitted to, at least, where there are so many:
 --     128. A median of 128 ends that spread by 20 µs is known to 2 µs, well under what a kernel takes.
 -- loose_end_ns      DOUBLE  Members whose ends spread by more do not leave together, so they anchor no clock: 1 ms. NCCL on
@@ -20,6 +22,8 @@
 SELECT
     5000::BIGINT AS turnaround_ns,
     (7 * 24 * 3600 * 1000000000::BIGINT)::BIGINT AS longest_event_ns,
+    1000000000000000::BIGINT AS largest_step,
+    1048576::BIGINT AS largest_world,
     128::DOUBLE AS anchors_per_shape,
     1e6::DOUBLE AS loose_end_ns,
     1e5::DOUBLE AS same_group_ns,

@@ -30,6 +30,6 @@ SELECT
 FROM raw
 JOIN numbered ON raw.name = numbered.name
 WHERE raw.category IN ('annotation', 'cpu_op')
-    AND numbered.step IS NOT NULL
+    AND numbered.step BETWEEN 0 AND (SELECT largest_step FROM params)
     AND raw.start_ns >= 0
     AND raw.duration_ns BETWEEN 0 AND (SELECT longest_event_ns FROM params)

@@ -56,7 +56,7 @@ sizes AS (
     FROM parallel
     WHERE coalesce(tp, cp, dp, pp) IS NOT NULL
         AND coalesce(tp, 1) * coalesce(cp, 1) * coalesce(dp, 1) * coalesce(pp, 1)
-        = (SELECT max(world_size) FROM dumps)
+        = (SELECT max(world_size) FROM dumps WHERE world_size <= (SELECT largest_world FROM params))
 ),
 
 sized AS (

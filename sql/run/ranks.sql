@@ -53,7 +53,13 @@ recorded AS (
 ),
 
 expected AS (
-    SELECT unnest(range(coalesce((SELECT max(world_size) FROM dumps), 0)))::INTEGER AS rank
+    SELECT unnest(
+        range(
+            coalesce(
+                (SELECT max(world_size) FROM dumps WHERE world_size <= (SELECT largest_world FROM params)), 0
+            )
+        )
+    )::INTEGER AS rank
     UNION
     SELECT rank FROM recorded
 )

@@ -42,7 +42,7 @@ _Event: Any = msgspec.defstruct(
     ],
     gc=False,
 )
-_events: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[_Event])
+_events: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[_Event])  # pyright: ignore[reportInvalidTypeForm]
 
 
 def parse_mixed(block: memoryview | bytes) -> Parsed:
