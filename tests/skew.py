@@ -23,7 +23,7 @@ _KEYS = re.compile(rb'(?<!\\)"(?:ts|dur)": ')
 
 @dataclass(frozen=True)
 class ClockError:
-    """How wrong a clock is: at `since_ns` (of the true clock, without the dump's base) by the offset, from there by the drift."""
+    """How wrong a clock is: by the offset at `since_ns`, a true time without the base, and by the drift from there."""
 
     offset_ns: int
     drift_ppb: int

@@ -94,8 +94,8 @@ def test_steps_of_the_run_and_of_each_rank_are_the_worked_ones(worked: Session) 
         assert _times(trace, pid, "steps") == expected
     first = next(e for e in trace["traceEvents"] if e["pid"] == 1 and e["ph"] == "X")
     assert first["args"] == {
-        "step": 10, "compute_ns": 700 * MS, "exposed_comm_ns": 50 * MS, "exposed_copy_ns": 0, "idle_ns": 0, "wait_ns": 0,
-        "verdict": "ok",
+        "step": 10, "compute_ns": 700 * MS, "exposed_comm_ns": 50 * MS, "exposed_copy_ns": 0, "idle_ns": 0,
+        "wait_ns": 0, "verdict": "ok",
     }  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_processes_are_ranks_and_threads_are_streams_and_host_threads(worked: Se
     assert places == [(RUN_PID, 0), (0, 1), (1, 2)]
     assert threads == [
         "steps", "collectives", "stream 7", "stream 7 ranges", "stream 7 sync", "stream 20", "stream 20 ranges",
-        "thread 21001", "thread 21451",
+        "stream 20 ranges (2)", "stream 20 sync", "thread 21100", "thread 21156",
     ]  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _kernel(name: str, start: int, duration: int, *, stream: int = 7, launch: in
 
 
 def _all_reduce(start: int, duration: int, *, group: str = "0", stream: int = 20, seq: int = 1) -> list[Json]:
-    args = {"Collective name": "allreduce", "Process Group Name": group, "Process Group Ranks": "[0, 1]",
+    args: Json = {"Collective name": "allreduce", "Process Group Name": group, "Process Group Ranks": "[0, 1]",
             "Group size": 2, "Seq": seq, "dtype": "Float", "In msg nelems": 256, "Out msg nelems": 256}  # fmt: skip
     return _kernel("ncclDevKernel_AllReduce", start, duration, stream=stream, **args)
 
@@ -252,7 +252,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         folder / "waits", 1,
         [*_all_reduce(350, 50), *_all_reduce(360, 140, group="1", stream=21), *_all_reduce(450, 100, seq=2)],
     )  # fmt: skip
-    next_step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#6", "pid": 9, "tid": 9, "ts": 1000, "dur": 9}
+    next_step = {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": "ProfilerStep#6",
+        "pid": 9,
+        "tid": 9,
+        "ts": 1000,
+        "dur": 9,
+    }
     _dump(
         folder / "crowded", 0,
         [
@@ -329,7 +337,9 @@ def test_a_kernel_that_runs_past_its_step_is_of_it_and_the_next_steps_are_not(ma
 
 
 def test_an_event_without_an_end_or_of_a_year_is_left_out(made: Session) -> None:
-    stored = made.con.execute("SELECT count(*) FROM events WHERE run = 'crowded' AND name IN ('open', 'year')").fetchall()
+    stored = made.con.execute(
+        "SELECT count(*) FROM events WHERE run = 'crowded' AND name IN ('open', 'year')"
+    ).fetchall()
     trace = json.loads(_text(made, "crowded"))
 
     assert stored == [(2,)]

@@ -53,7 +53,7 @@ def test_a_right_clock_changes_no_time(tmp_path: Path) -> None:
     ],
 )
 def test_a_time_written_in_another_way_is_refused(tmp_path: Path, event: bytes) -> None:
-    with pytest.raises(ValueError, match="below 1 ns|stands alone"):
+    with pytest.raises(ValueError, match=r"below 1 ns|stands alone"):
         _copied(tmp_path, ClockError(1, 0), b'{"traceEvents": [' + event + b"]}")
 
 

@@ -7,7 +7,7 @@ A task whose inputs are those of a file already published is not run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,6 +31,19 @@ STEPS_PER_SHARD = 50
 
 
 @dataclass(frozen=True)
+class Told:
+    """What a run's manifest says beside its files; a task gets only what its relations read."""
+
+    dumps: tuple[DumpEntry, ...] = ()
+    topology: tuple[RankPlace, ...] = ()
+    parallel: config.Parallel = field(default_factory=config.Parallel)
+
+    def key(self) -> str:
+        """Return a hash of it all."""
+        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel)).decode())
+
+
+@dataclass(frozen=True)
 class AnalyzeTask:
     """One evaluation of one scope: which published files it reads, and what it is to write."""
 
@@ -38,9 +51,7 @@ class AnalyzeTask:
     run: str
     scope: Scope
     tables: tuple[tuple[str, tuple[str, ...]], ...]  # relation, the paths that hold it
-    dumps: tuple[DumpEntry, ...]
-    topology: tuple[RankPlace, ...]
-    config: str
+    told: Told
     inputs: str
     memory: int
     rank: int | None = None
@@ -80,9 +91,10 @@ def analyze_run(
 
     old = [f for f in manifest.files if f.table != "events"]
     rank_files = stage(_rank_tasks(store, manifest, memory), old)
-    marts = stage([_clock_task(store, manifest, rank_files, memory)], old)
-    marts += stage(_step_tasks(store, manifest, [*rank_files, *marts], memory), old)
-    marts += stage([_run_task(store, manifest, [*rank_files, *marts], memory)], old)
+    told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
+    marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)], old)
+    marts += stage(_step_tasks(store, run, [*rank_files, *marts], memory), old)
+    marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)], old)
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
         store.publish(updated)
@@ -156,9 +168,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                tuple(d for d, _ in ordered),
-                (),
-                "",
+                Told(tuple(d for d, _ in ordered)),
                 inputs,
                 memory,
                 rank=rank,
@@ -167,22 +177,10 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
     return tasks
 
 
-def _clock_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> AnalyzeTask:
-    """Return the one task that sees a sample of every rank: groups and clocks."""
-    return AnalyzeTask(
-        store.url,
-        manifest.run,
-        "clock",
-        _tables(files, ("rank_collectives",)),
-        manifest.dumps,
-        manifest.topology,
-        manifest.config,
-        _inputs("clock", ("clock",), files, ("rank_collectives",), manifest),
-        memory,
-    )
+_RUN_READS = ("rank_steps", "rank_captures", "steps", "ranks", "groups", "rank_clocks", "collective_instances")
 
 
-def _step_tasks(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
+def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
     sharded = [f for f in files if f.shards]
     width = max((f.shard_width for f in sharded), default=STEPS_PER_SHARD)
     found = {s * f.shard_width // width for f in sharded for s in f.shards}
@@ -206,54 +204,29 @@ def _step_tasks(store: Store, manifest: Manifest, files: Sequence[PublishedFile]
             )
         ]
         names = ("rank_windows", "rank_collectives", *whole)
-        tasks.append(
-            AnalyzeTask(
-                store.url,
-                manifest.run,
-                "steps",
-                _tables(mine, names),
-                manifest.dumps,
-                manifest.topology,
-                manifest.config,
-                _inputs(f"steps {first} {last}", ("clock", "steps"), mine, names, manifest),
-                memory,
-                first_step=first,
-                last_step=last,
-            )
-        )
+        task = _run_level_task(store, run, "steps", names, mine, Told(), memory, f"{first}-{last}")
+        tasks.append(replace(task, first_step=first, last_step=last))
     return tasks
 
 
-def _run_task(store: Store, manifest: Manifest, files: Sequence[PublishedFile], memory: int) -> AnalyzeTask:
-    names = ("rank_steps", "rank_captures", "steps", "ranks", "groups", "rank_clocks", "collective_instances")
-    return AnalyzeTask(
-        store.url,
-        manifest.run,
-        "run",
-        _tables(files, names),
-        manifest.dumps,
-        manifest.topology,
-        manifest.config,
-        _inputs("run", ("clock", "run"), files, names, manifest),
-        memory,
-    )
+def _run_level_task(
+    store: Store,
+    run: str,
+    scope: Scope,
+    names: Sequence[str],
+    files: Sequence[PublishedFile],
+    told: Told,
+    memory: int,
+    shard: str = "",
+) -> AnalyzeTask:
+    """Return a task over these tables of all ranks; `inputs` is the hash of all that its answers follow from."""
+    read = sorted((f.table, f.rank or 0, f.first_step or 0, f.digest) for f in files if f.table in names)
+    inputs = key_of(scope, shard, catalog.fingerprint("clock", scope), SCHEMA_VERSION, read, told.key())
+    return AnalyzeTask(store.url, run, scope, _tables(files, names), told, inputs, memory)
 
 
 def _tables(files: Sequence[PublishedFile], names: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, tuple(f.path for f in files if f.table == name)) for name in names)
-
-
-def _inputs(
-    what: str, scopes: Sequence[Scope], files: Sequence[PublishedFile], names: Sequence[str], manifest: Manifest
-) -> str:
-    """Return the hash of all that a run-level task's answers follow from."""
-    read = sorted((f.table, f.rank or 0, f.first_step or 0, f.digest) for f in files if f.table in names)
-    return key_of(what, catalog.fingerprint(*scopes), SCHEMA_VERSION, read, _dumps_key(manifest))
-
-
-def _dumps_key(manifest: Manifest) -> str:
-    told = (manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
-    return key_of(msgspec.json.encode(told).decode())
 
 
 def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
@@ -261,22 +234,22 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
     con.execute("INSERT INTO context VALUES ($1)", [task.rank])
     con.execute("CREATE TABLE shard (first_step BIGINT, last_step BIGINT)")
     con.execute("INSERT INTO shard VALUES ($1, $2)", [task.first_step, task.last_step])
-    con.register("dumps", dumps_table(task.dumps))
+    con.register("dumps", dumps_table(task.told.dumps))
     columns = ("rank", "host", "node", "rack", "rail")
     con.execute("CREATE TABLE topology (rank INTEGER, host VARCHAR, node VARCHAR, rack VARCHAR, rail VARCHAR)")
-    if task.topology:
+    if task.told.topology:
         con.executemany(
             "INSERT INTO topology VALUES ($1, $2, $3, $4, $5)",
-            [[getattr(p, c) for c in columns] for p in task.topology],
+            [[getattr(p, c) for c in columns] for p in task.told.topology],
         )
-    sizes = config.parse(task.config, "config.toml").parallel
+    sizes = task.told.parallel
     con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
     con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "rank":
         con.executemany(
             "INSERT INTO dump_facts VALUES ($1, $2, $3)",
-            [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.dumps)],
+            [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
         )
 
 

@@ -178,11 +178,8 @@ def load_data(con: duckdb.DuckDBPyConnection, name: str, extra: Iterable[dict[st
     rows = [*data(name), *extra]
     columns = list(data(name)[0])
     con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({', '.join(f'{c} VARCHAR' for c in columns)})")
-    if rows:
-        con.executemany(
-            f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})",
-            [[row[c] for c in columns] for row in rows],
-        )
+    places = ", ".join(f"({', '.join('?' * len(columns))})" for _ in rows)
+    con.execute(f"INSERT INTO {name} VALUES {places}", [row[c] for row in rows for c in columns])
 
 
 def data_names() -> list[str]:

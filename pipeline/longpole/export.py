@@ -19,7 +19,7 @@ Kind = Literal["device", "all"]
 """Device work alone, or host work too. Python frames are in no trace."""
 
 MOST_STEPS = 20
-"""Steps that are exported unasked: of 5,000 slices a step they are 15 MB of text a rank, which a browser still opens."""
+"""Steps that are exported unasked: of 5,000 slices each they are 15 MB of text a rank, which a browser still opens."""
 
 _RUN_PID = 10_000_000  # no job has as many ranks, and a rank is its process's id
 _BATCH_ROWS = 20_000

@@ -10,12 +10,13 @@ import argparse
 import resource
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
 from longpole import catalog
-from longpole.analyze import STEPS_PER_SHARD, AnalyzeTask, evaluate
+from longpole.analyze import STEPS_PER_SHARD, AnalyzeTask, Told, evaluate
 from longpole.store import DumpEntry, Manifest, Store
 
 CPU_LIMIT_S = 3.0
@@ -82,30 +83,14 @@ def measure(ranks: int, steps: int, collectives: int) -> tuple[float, float, flo
         )
         tables = {"rank_collectives": ("c.parquet",), "rank_windows": ("w.parquet",)}
         cpu, wall = time.process_time(), time.perf_counter()
+        told = Told(dumps)
         clocks = evaluate(
-            AnalyzeTask(
-                store.url, "bench", "clock", (("rank_collectives", ("c.parquet",)),), dumps, (), "", "x", 1 << 30
-            )
+            AnalyzeTask(store.url, "bench", "clock", (("rank_collectives", ("c.parquet",)),), told, "x", 1 << 30)
         )
         tables |= {f.table: (f.path,) for f in clocks}
         for first in range(0, steps, STEPS_PER_SHARD):
-            last = first + STEPS_PER_SHARD - 1
-            names = tuple(tables.items())
-            evaluate(
-                AnalyzeTask(
-                    store.url,
-                    "bench",
-                    "steps",
-                    names,
-                    dumps,
-                    (),
-                    "",
-                    f"x{first}",
-                    1 << 30,
-                    first_step=first,
-                    last_step=last,
-                )
-            )
+            task = AnalyzeTask(store.url, "bench", "steps", tuple(tables.items()), Told(), f"x{first}", 1 << 30)
+            evaluate(replace(task, first_step=first, last_step=first + STEPS_PER_SHARD - 1))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return time.process_time() - cpu, time.perf_counter() - wall, peak
 

@@ -1,4 +1,4 @@
-"""Clocks fitted to the ends of collectives: offsets, drifts, composition over groups, hosts, and what cannot be tied."""
+"""Clocks fitted to the ends of collectives: offsets, drifts, composition over groups, hosts, what cannot be tied."""
 
 from __future__ import annotations
 

@@ -74,11 +74,11 @@ def _steps(text: str | None) -> tuple[int | None, int | None] | None:
     """
     if text is None:
         return None
-    match = re.fullmatch(r"([0-9]{0,18})(:?)([0-9]{0,18})", text)
-    first, last = (int(match[1]) if match[1] else None, int(match[3]) if match[3] else None) if match else (None, None)
-    if match and first is not None and not match[2]:
-        return first, first
-    if not match or (first is None and last is None) or (first is not None and last is not None and last < first):
+    match = re.fullmatch(r"([0-9]{0,18}):([0-9]{0,18})|([0-9]{1,18})", text)
+    if match and match[3]:
+        return int(match[3]), int(match[3])
+    first, last = (int(end) if end else None for end in match.group(1, 2)) if match else (None, None)
+    if (first is None and last is None) or (first is not None and last is not None and last < first):
         raise UsageError(f"{text!r} is no range of steps", "Give the first and the last, as --steps 100:104.")
     return first, last
 
