@@ -26,7 +26,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
-    """Make a table of every relation of the scope that is not given; topology and parallel sizes are unknown unless made."""
+    """Make a table of every relation of the scope that is not given; topology and parallel sizes may be left out."""
     con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
     con.execute("CREATE TABLE IF NOT EXISTS parallel (dp INT, tp INT, pp INT, ep INT, cp INT)")
     known = {*given, "topology", "parallel", *catalog.data_names()}

@@ -21,11 +21,9 @@ from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
 from skew import ClockError, skewed_copies
+from trace_reading import RUN_PID, Json, overlaps, times
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-Json = dict[str, Any]
-RUN_PID = 10_000_000
 
 
 @pytest.fixture(scope="module")
@@ -53,34 +51,6 @@ def _text(
     return "".join(pieces)
 
 
-def _times(trace: Json, pid: int, track: str) -> list[tuple[str, int, int]]:
-    """Return (name, start, duration) of the slices on a rank's track, in nanoseconds from the trace's base."""
-    tids = {e["tid"] for e in trace["traceEvents"] if e["name"] == "thread_name" and e["pid"] == pid
-            and e["args"]["name"] == track}  # fmt: skip
-    return [
-        (e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000))
-        for e in trace["traceEvents"]
-        if e["ph"] == "X" and e["pid"] == pid and e["tid"] in tids
-    ]
-
-
-def _overlaps(trace: Json) -> list[tuple[Json, Json]]:
-    """Return pairs of slices of one track of which neither holds the other, which Perfetto would drop."""
-    found = []
-    open_on: dict[tuple[int, int], list[tuple[int, Json]]] = {}
-    slices = [e for e in trace["traceEvents"] if e["ph"] == "X"]
-    for event in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
-        start = round(event["ts"] * 1000)
-        end = start + round(event["dur"] * 1000)
-        stack = open_on.setdefault((event["pid"], event["tid"]), [])
-        while stack and stack[-1][0] <= start:
-            stack.pop()
-        if stack and stack[-1][0] < end:
-            found.append((stack[-1][1], event))
-        stack.append((end, event))
-    return found
-
-
 MS = 1_000_000
 
 
@@ -91,7 +61,7 @@ def test_steps_of_the_run_and_of_each_rank_are_the_worked_ones(worked: Session) 
     assert trace["displayTimeUnit"] == "ns"
     assert trace["baseTimeNanoseconds"] == 1_795_958_103_000_000_000
     for pid in (RUN_PID, 0, 1):
-        assert _times(trace, pid, "steps") == expected
+        assert times(trace, pid, "steps") == expected
     first = next(e for e in trace["traceEvents"] if e["pid"] == 1 and e["ph"] == "X")
     assert first["args"] == {
         "step": 10, "compute_ns": 700 * MS, "exposed_comm_ns": 50 * MS, "exposed_copy_ns": 0, "idle_ns": 0,
@@ -155,7 +125,7 @@ def test_a_wrong_clock_does_not_show(worked: Session) -> None:
     assert plain["otherData"]["clocks"] == "one clock, that of the ranks' host"
     assert plain["otherData"]["is_aligned"] is skewed["otherData"]["is_aligned"] is True
     for track in ("steps", "collectives", "stream 7", "stream 20"):
-        before, after = _times(plain, 1, track), _times(skewed, 1, track)
+        before, after = times(plain, 1, track), times(skewed, 1, track)
         assert [name for name, *_ in after] == [name for name, *_ in before]
         for (_, start, duration), (_, start2, duration2) in zip(before, after, strict=True):
             assert max(abs(start2 - start), abs(duration2 - duration)) <= 1
@@ -284,16 +254,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def test_a_collective_is_a_wait_for_the_last_rank_and_a_transfer_and_those_at_once_lie_beside_it(made: Session) -> None:
     trace = json.loads(_text(made, "waits"))
 
-    assert _times(trace, 0, "collectives") == [
+    assert times(trace, 0, "collectives") == [
         ("wait for rank 1", 100_000, 250_000),
         ("transfer all_reduce", 350_000, 50_000),
         ("transfer all_reduce", 450_000, 100_000),
     ]
-    assert _times(trace, 0, "collectives (2)") == [
+    assert times(trace, 0, "collectives (2)") == [
         ("wait for rank 1", 150_000, 210_000),
         ("transfer all_reduce", 360_000, 140_000),
     ]
-    assert _times(trace, 1, "collectives") == [
+    assert times(trace, 1, "collectives") == [
         ("transfer all_reduce", 350_000, 50_000),
         ("transfer all_reduce", 450_000, 100_000),
     ]
@@ -317,12 +287,12 @@ def test_an_arrow_leads_from_the_last_to_arrive_to_who_waited(made: Session) -> 
 def test_kernels_that_overlap_on_a_stream_and_operators_that_cross_lie_on_further_tracks(made: Session) -> None:
     trace = json.loads(_text(made, "crowded", (5, 5)))
 
-    assert [n for n, *_ in _times(trace, 0, "stream 7")] == ["a", "d", "unlinked", "late"]
-    assert [n for n, *_ in _times(trace, 0, "stream 7 (2)")] == ["b"]
-    assert [n for n, *_ in _times(trace, 0, "stream 7 (3)")] == ["c"]
-    host = [n for n, *_ in _times(trace, 0, "thread 9")]
+    assert [n for n, *_ in times(trace, 0, "stream 7")] == ["a", "d", "unlinked", "late"]
+    assert [n for n, *_ in times(trace, 0, "stream 7 (2)")] == ["b"]
+    assert [n for n, *_ in times(trace, 0, "stream 7 (3)")] == ["c"]
+    host = [n for n, *_ in times(trace, 0, "thread 9")]
     assert [n for n in host if n != "cudaLaunchKernel"] == ["ProfilerStep#5", "outer", "inner", "leaf"]
-    assert [n for n, *_ in _times(trace, 0, "thread 9 (2)")] == ["crossing"]
+    assert [n for n, *_ in times(trace, 0, "thread 9 (2)")] == ["crossing"]
 
 
 def test_a_kernel_that_runs_past_its_step_is_of_it_and_the_next_steps_are_not(made: Session) -> None:
@@ -350,7 +320,7 @@ def test_hostile_names_and_hosts_stay_text(made: Session) -> None:
     text = _text(made, "crowded")
     trace = json.loads(text)
 
-    found = [name for name, *_ in _times(trace, 0, "stream 8")]
+    found = [name for name, *_ in times(trace, 0, "stream 8")]
     assert found[:7] == HOSTILE[:7]
     assert len(found) == len(HOSTILE)
     assert found[7].encode()  # half of a pair is no text: the reader has put another character there
@@ -364,8 +334,8 @@ def test_ranks_without_a_common_clock_keep_their_own_and_the_trace_says_so(made:
 
     assert trace["otherData"]["is_aligned"] is False
     assert trace["otherData"]["clocks"] == "clock not aligned: 2 hosts without a collective that ties them"
-    assert _times(trace, 0, "stream 7") == [("gemm", 100_000, 10_000)]
-    assert _times(trace, 1, "stream 7") == [("gemm", 900_000, 10_000)]
+    assert times(trace, 0, "stream 7") == [("gemm", 100_000, 10_000)]
+    assert times(trace, 1, "stream 7") == [("gemm", 900_000, 10_000)]
     assert RUN_PID not in {e["pid"] for e in trace["traceEvents"]}
 
 
@@ -396,4 +366,4 @@ def test_no_slice_overlaps_another_on_its_track(worked: Session, made: Session, 
     trace = json.loads(_text(worked if run in ("worked", "skewed") else made, run))
 
     assert len(trace["traceEvents"]) > 10
-    assert _overlaps(trace) == []
+    assert overlaps(trace) == []

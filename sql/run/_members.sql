@@ -24,20 +24,30 @@
 -- How: what one rank sends another arrives in that order, so the sends from one rank to another are paired with its
 -- receives by their places among themselves. In a group of two the peer needs no metadata; where it is not known the
 -- activity is alone.
-WITH placed AS (
+WITH queues AS (
+    SELECT
+        rank AS queue_rank,
+        queue AS queue_name,
+        group_id,
+        len(members)::INTEGER AS n_group,
+        match_by,
+        pair_by,
+        CASE
+            WHEN len(members) = 2 THEN list_filter(members, lambda member: member <> group_queues.rank)[1]
+        END AS only_other
+    FROM group_queues
+),
+
+placed AS (
     SELECT
         collectives.*,
         queues.group_id,
-        len(queues.members)::INTEGER AS n_group,
+        queues.n_group,
         CASE WHEN collectives.op IN ('send', 'recv', 'send_recv') THEN queues.pair_by ELSE queues.match_by END AS match_by,
         collectives.op IN ('send', 'recv') AS is_pair,
-        CASE
-            WHEN len(queues.members) = 2
-                THEN list_filter(queues.members, lambda member: member <> collectives.rank)[1]
-            ELSE collectives.peer
-        END AS other
+        coalesce(queues.only_other, collectives.peer) AS other
     FROM rank_collectives AS collectives
-    JOIN group_queues AS queues ON collectives.rank = queues.rank AND collectives.queue = queues.queue
+    JOIN queues ON collectives.rank = queues.queue_rank AND collectives.queue = queues.queue_name
 ),
 
 directed AS (

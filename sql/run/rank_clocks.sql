@@ -13,8 +13,9 @@
 --
 -- Scope: clock
 -- How: ends of synchronising collectives, over all groups. Ranks that share a host by the dumps' word keep one clock where
--- the fit does not contradict it, by 100 µs or three residuals, at any of their anchors; a rank without anchors takes its
--- host's clock. A collective cannot tell an offset from a rank that always leaves later: that part is in no residual.
+-- the fit does not contradict it, by 100 µs or three residuals, at any of their anchors: the median of those whose anchors
+-- span half as long as any's, for a short span knows no drift. A rank without anchors takes its host's clock. A collective
+-- cannot tell an offset from a rank that always leaves later: that part is in no residual.
 WITH spans AS (
     SELECT
         anchors.rank AS span_rank,
@@ -33,7 +34,7 @@ looseness AS (
     GROUP BY rank
 ),
 
-placed AS (
+fitted AS (
     SELECT
         hosts.rank,
         hosts.host,
@@ -42,17 +43,26 @@ placed AS (
         fits.drift,
         spans.first_x_ns,
         spans.last_x_ns,
-        median(fits.offset_ns) OVER of_host AS host_offset_ns,
-        median(fits.drift) OVER of_host AS host_drift,
-        min(fits.clock_no) OVER of_host AS host_clock_no,
-        min(hosts.rank) OVER of_host AS host_rank,
-        count(*) OVER of_host AS n_mates,
-        max(looseness.pair_residual_ns) OVER of_host AS host_residual_ns
+        looseness.pair_residual_ns,
+        2 * (spans.last_x_ns - spans.first_x_ns)
+        >= max(spans.last_x_ns - spans.first_x_ns) OVER (PARTITION BY hosts.host) AS is_long
     FROM _hosts AS hosts
     LEFT JOIN _clock_refined AS fits ON hosts.rank = fits.rank
     LEFT JOIN spans ON hosts.rank = spans.span_rank
     LEFT JOIN looseness ON hosts.rank = looseness.fit_rank
-    WINDOW of_host AS (PARTITION BY hosts.host)
+),
+
+placed AS (
+    SELECT
+        *,
+        median(offset_ns) FILTER (is_long) OVER of_host AS host_offset_ns,
+        median(drift) FILTER (is_long) OVER of_host AS host_drift,
+        min(clock_no) OVER of_host AS host_clock_no,
+        min(rank) OVER of_host AS host_rank,
+        count(*) OVER of_host AS n_mates,
+        max(pair_residual_ns) OVER of_host AS host_residual_ns
+    FROM fitted
+    WINDOW of_host AS (PARTITION BY host)
 ),
 
 contradicted AS (

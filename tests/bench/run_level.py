@@ -43,7 +43,7 @@ def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
     place = "row_number() OVER (PARTITION BY rank, kind ORDER BY step DESC, k DESC) - 1"
     values = {
         "rank": "rank", "capture": "0", "capture_last_step": str(steps - 1), "step": "step", "shard_step": "step",
-        "activity_no": f"step * {collectives} + k", "name": "'ncclDevKernel_AllReduce_Sum_bf16_RING_LL'", "lane": "kind",
+        "activity_no": f"step * {collectives} + k", "name": "'ncclDevKernel_AllReduce_Sum_bf16'", "lane": "kind",
         "queue": "CASE kind WHEN 'world' THEN 'world' ELSE 'pair ' || rank // 2 END", "op": "'all_reduce'",
         "shape": "'all_reduce bf16'", "dtype": "'BFloat16'",
         "group_name": "CASE kind WHEN 'world' THEN '0' ELSE (1 + rank // 2)::VARCHAR END",

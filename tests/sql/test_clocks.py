@@ -82,6 +82,11 @@ def test_two_members_whose_ends_are_five_milliseconds_late_now_and_then_move_no_
 
     con = _clocks(APART[:3], [{0: TRUE, 1: late, 2: _moved(TRUE, -S)}])
 
+    assert rows(con, "SELECT rank, shift_ns, slope, residual_ns FROM _member_fits ORDER BY rank") == [
+        (0, 0, 0, 0),
+        (1, 7 * S, 0, 0),
+        (2, -S, 0, 0),
+    ]
     assert rows(con, "SELECT offset_ns, drift_ppb, residual_ns FROM rank_clocks ORDER BY rank") == [
         (0, 0.0, 0),
         (7 * S, 0.0, 0),
@@ -235,10 +240,62 @@ def test_a_host_is_contradicted_at_its_ranks_own_anchors_and_not_beyond_them() -
     hour = [n * 300 * S for n in range(13)]
     con = _clocks(_hosts("a", "a", "b"), [{0: TRUE, 1: _moved(TRUE, 0, 60_000)}, {0: hour, 2: _moved(hour, 5 * S)}])
 
-    assert rows(con, "SELECT rank, offset_ns, basis FROM rank_clocks WHERE rank < 2 ORDER BY rank") == [
-        (0, 0, "collectives"),
-        (1, 0, "collectives"),
+    assert rows(con, "SELECT rank, offset_ns, drift_ppb FROM rank_clocks WHERE rank < 2 ORDER BY rank") == [
+        (0, 0, 0.0),
+        (1, 0, 0.0),
     ]
+
+
+SPREAD = (
+    "SELECT max(spread) FROM (SELECT max(aligned) - min(aligned) AS spread FROM ("
+    "SELECT group_id, instance, x_ns - offset_ns - drift * x_ns AS aligned FROM _anchors JOIN {} USING (rank)"
+    ") GROUP BY group_id, instance)"
+)
+"""The most that members of a collective are apart by a relation's clocks."""
+
+
+def test_clocks_compose_over_a_rank_that_drifts() -> None:
+    middle = _moved(SECONDS, 5 * S, 50_000)
+
+    con = _clocks(APART[:3], [{0: SECONDS, 1: middle}, {1: middle, 2: _moved(SECONDS, -10 * S, -20_000)}])
+
+    # Five seconds of the middle rank's drift are 250 µs.
+    assert rows(con, "SELECT drift <> 0 FROM _clock_composed ORDER BY rank") == [(False,), (True,), (True,)]
+    for relation in ("_clock_composed", "_clock_refined"):
+        ((spread,),) = rows(con, SPREAD.format(relation))
+        assert spread < 5
+
+
+SIX = [{"host": name} for name in "abcdef"]
+
+
+def test_a_rank_that_is_late_in_one_group_is_set_right_by_another() -> None:
+    # Composition goes by the larger group, in which rank 2 leaves 8 µs late four times; in the other it never does.
+    con = _clocks(
+        SIX,
+        [
+            {rank: _moved(TRUE[:4], rank * S + (8_000 if rank == 2 else 0)) for rank in range(6)},
+            {rank: _moved(TRUE, rank * S + 50 * MS) for rank in range(1, 6)},
+        ],
+    )
+
+    assert rows(con, "SELECT offset_ns FROM _clock_composed WHERE rank = 2") == [(2 * S + 8_000,)]
+    assert rows(con, "SELECT offset_ns FROM rank_clocks ORDER BY rank") == [(rank * S,) for rank in range(6)]
+
+
+def test_a_drift_of_one_group_is_set_right_by_another() -> None:
+    half = [n * S // 2 for n in range(32)]
+    con = _clocks(
+        SIX,
+        [
+            {rank: _moved(SECONDS[:8], rank * S, 22_000 if rank == 2 else 0) for rank in range(6)},
+            {rank: _moved(half, rank * S, 20_000 if rank == 2 else 0) for rank in range(1, 6)},
+        ],
+    )
+
+    ((composed,),) = rows(con, "SELECT drift * 1e9 FROM _clock_composed WHERE rank = 2")
+    ((refined,),) = rows(con, "SELECT drift_ppb FROM rank_clocks WHERE rank = 2")
+    assert (composed, refined) == (pytest.approx(21_999.5, abs=1), pytest.approx(19_999.6, abs=1))
 
 
 def test_three_pairs_in_a_ring_agree_on_three_clocks() -> None:

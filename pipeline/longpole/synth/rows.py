@@ -17,7 +17,7 @@ CALL_NS = 10 * US
 
 @dataclass(frozen=True)
 class Collective:
-    """What a collective record says of itself: `n_elements` in, and out unless told, the group of all ranks unless told."""
+    """What a collective record says of itself; as many elements out as in and the group of all ranks unless told."""
 
     op: str
     seq: int
