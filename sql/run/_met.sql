@@ -33,16 +33,18 @@ rows AS (
         ON unnamed.rank = collectives.rank AND unnamed.queue = collectives.queue AND collectives.is_anchor
 ),
 
-pairs AS (
+matched AS (
     SELECT
         a.rank,
         a.queue,
         b.rank AS mate,
         b.queue AS mate_queue,
-        bool_or(a.is_host) AS is_host,
-        max(greatest(a.n_queues, b.n_queues)) AS n_queues,
-        count(*) AS n_matched,
-        mad((a.end_ns - b.end_ns)::DOUBLE) AS spread_ns
+        a.is_host,
+        greatest(a.n_queues, b.n_queues) AS n_queues,
+        (a.end_ns - b.end_ns)::DOUBLE AS apart_ns,
+        (a.end_ns - b.end_ns)::DOUBLE - lag((a.end_ns - b.end_ns)::DOUBLE) OVER (
+            PARTITION BY a.rank, a.queue, b.rank, b.queue ORDER BY a.end_ns, a.shape, a.from_end
+        ) AS change_ns
     FROM rows AS a
     JOIN rows AS b
         ON a.rank < b.rank
@@ -50,7 +52,21 @@ pairs AS (
         AND a.capture_last_step = b.capture_last_step
         AND a.shape = b.shape
         AND a.from_end = b.from_end
-    GROUP BY a.rank, a.queue, b.rank, b.queue
+),
+
+pairs AS (
+    SELECT
+        rank,
+        queue,
+        mate,
+        mate_queue,
+        bool_or(is_host) AS is_host,
+        max(n_queues) AS n_queues,
+        -- From one to the next, a drift is the same step each time, so the deviation of the steps leaves it out; of two
+        -- independent ends it is sqrt(2) times one's.
+        CASE WHEN count(*) > 3 THEN mad(change_ns) / sqrt(2) ELSE mad(apart_ns) END AS spread_ns
+    FROM matched
+    GROUP BY rank, queue, mate, mate_queue
 )
 
 SELECT
