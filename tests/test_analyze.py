@@ -89,6 +89,48 @@ def test_each_active_device_of_a_dump_is_a_rank(tmp_path: Path) -> None:
     assert found == [(0, 1, 50_000), (0, 2, 50_000), (1, 1, 50_000), (1, 2, 50_000)]
 
 
+def test_a_stray_kernel_on_another_device_moves_no_rank_that_the_dump_states(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    for rank in (0, 1):
+        path = _dump(tmp_path / f"rank{rank}.json", rank, [1, 2], start_us=rank, devices=1 + (rank == 0))
+        path.write_text(path.read_text().replace('"world_size": 1', '"world_size": 2'))
+
+    made = make_run(store, "stray", [tmp_path / "rank0.json", tmp_path / "rank1.json"])
+
+    assert [(d.rank, d.device_index, d.verdict) for d in made.dumps] == [
+        (0, 0, "2 activities on other devices left out"),
+        (1, 0, "ok"),
+    ]
+    with Session(store) as session:
+        assert session.con.execute("SELECT world_size, n_ranks, reasons FROM runs").fetchall() == [
+            (2, 2, ["clock not aligned: the dumps do not say that the ranks share a host, and no collective ties them",
+                    "dump in doubt: 1 (2 activities on other devices left out)"])
+        ]  # fmt: skip
+
+
+def test_markers_without_a_usable_number_and_steps_marked_twice_are_said(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+
+    made = make_run(store, "odd", [_dump(tmp_path / "rank0.json", 0, [10**20, 2, 2, 3])])
+
+    assert [d.verdict for d in made.dumps] == ["1 step markers without a usable number; 1 steps marked more than once"]
+
+
+def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    dump = _dump(tmp_path / "rank0.json", 0, [1, 2])
+    made = make_run(store, "hurt", [dump])
+    for table in ("steps", "rank_windows", "events"):
+        path = tmp_path / "store" / "runs" / "hurt" / made.of(table)[0].path
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])
+
+        again = make_run(store, "hurt", [dump])
+
+        assert path.read_bytes() == whole
+        assert again == made
+
+
 def test_a_dump_of_a_thousand_devices_is_refused(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
 

@@ -80,11 +80,18 @@ def analyze_run(
     events = manifest.of("events")
     if not events:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
+    for file in events:
+        if not store.is_whole(run, file):
+            raise LongpoleError(
+                f"{store.path('runs', run, file.path)} is gone or damaged",
+                f"Read its dump again: longpole ingest DUMPS --name {run}",
+            )
 
     def stage(tasks: list[AnalyzeTask], old: Sequence[PublishedFile]) -> list[PublishedFile]:
         known: dict[str, list[PublishedFile]] = {}
         for file in old:
             known.setdefault(file.inputs, []).append(file)
+        known = {inputs: files for inputs, files in known.items() if all(store.is_whole(run, f) for f in files)}
         todo = [t for t in tasks if t.inputs not in known]
         made = run_tasks(evaluate, todo) if todo else []
         return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]

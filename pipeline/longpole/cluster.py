@@ -7,6 +7,8 @@ import importlib.metadata
 import json
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -65,21 +67,36 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
             _refuse_strangers(client, str(where))
             yield client
         return
-    with (
-        dask.config.set({"distributed.worker.memory.spill": False, "distributed.worker.memory.target": False}),
-        LocalCluster(
-            # One task gains nothing from a process of its own, and would wait seconds for it to start.
-            processes=n_tasks > 1,
-            n_workers=max(1, min(n_tasks, os.cpu_count() or 1)),
-            threads_per_worker=1 if n_tasks > 1 else os.cpu_count() or 1,
-            protocol="tcp://",
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            dask.config.set({"distributed.worker.memory.spill": False, "distributed.worker.memory.target": False})
+        )
+        with _children_without_interrupts():
+            cluster = LocalCluster(
+                # One task gains nothing from a process of its own, and would wait seconds for it to start.
+                processes=n_tasks > 1,
+                n_workers=max(1, min(n_tasks, os.cpu_count() or 1)),
+                threads_per_worker=1 if n_tasks > 1 else os.cpu_count() or 1,
+                protocol="tcp://",
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,
+            )
+            client = stack.enter_context(Client(stack.enter_context(cluster)))
         yield client
+
+
+@contextlib.contextmanager
+def _children_without_interrupts() -> Iterator[None]:
+    """Let processes that start within ignore Ctrl-C: it is this process's to handle, and it ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _address_in(scheduler_file: str) -> str:

@@ -6,6 +6,7 @@ Every key is optional. A key that does not exist is an error that names the near
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import re
 import tomllib
@@ -199,6 +200,12 @@ def _nearest(word: str, known: dict[str, Any], form: str) -> str:
     return f"It knows: {', '.join(form.format(k) for k in known)}."
 
 
+@functools.cache
+def _patterns_engine() -> duckdb.DuckDBPyConnection:
+    """Return the one connection that patterns are tried on: they run in DuckDB, so DuckDB says whether they parse."""
+    return duckdb.connect()
+
+
 def _check_pattern(path: str, key: str, pattern: str, *, has_number: bool = False) -> None:
     cure = "Write an RE2 pattern."
     if has_number:
@@ -206,7 +213,7 @@ def _check_pattern(path: str, key: str, pattern: str, *, has_number: bool = Fals
     elif not pattern:
         raise LongpoleError(f"{path}: {key} = '' matches every name", cure)
     groups = ", ['number']" if has_number else ""
-    with duckdb.connect() as con:
+    with _patterns_engine().cursor() as con:
         try:
             # Named groups are the one way in SQL to ask a pattern how many it has.
             con.execute(f"SELECT regexp_extract('x', $1{groups})", [pattern]).fetchall()

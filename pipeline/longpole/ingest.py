@@ -51,6 +51,9 @@ class ReadTask:
 class DeviceEvents:
     """Events of one device of one dump, staged in the store until a rank is known."""
 
+    n_left_out: int  # activities of devices that the rank is not on
+    n_unusable: int  # step markers without a usable number
+    n_repeated: int  # steps that are marked more than once
     staged: str
     inputs: str
     digest: str
@@ -103,7 +106,7 @@ def ingest_run(
     """
     before = _manifest_or_none(store, run)
     config_key = key_of(config.ingest_key(), rank_pattern)
-    known = _known(before)
+    known = _known(store, before)
     unchanged = {
         (d.path, d.n_bytes, d.modified): d.dump
         for d in (before.dumps if before else ())
@@ -168,11 +171,12 @@ def read_dump(task: ReadTask) -> ReadResult:
         return ReadResult(task.dump, content, facts, devices)
 
 
-def _known(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
-    """Return (content, inputs) of every dump of the manifest that is events already."""
+def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
+    """Return (content, inputs) of every dump of the manifest whose events are there, whole."""
     if manifest is None:
         return ()
-    return tuple((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in manifest.of("events"))
+    whole = (f for f in manifest.of("events") if store.is_whole(manifest.run, f))
+    return tuple((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in whole)
 
 
 def _inputs_of(content: str, config_key: str) -> str:
@@ -227,21 +231,28 @@ def _link(
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
+        if len(active) > 1 and facts.rank is not None and (facts.world_size or 1) > 1:
+            # A rank that the dump states is final: of a job of many ranks a process has one device, others are strays.
+            active = [max(active, key=lambda d: (d[1], -d[0]))]
         if len(active) > MAX_DEVICES:
             raise DumpError(
                 f"{task.dump.name} has kernels of {len(active)} devices; one dump has {MAX_DEVICES} at most"
             )
-        for device, _, _, process, first_ns, last_ns, first_step, last_step, n_steps in active:
+        for device, _, _, process, first_ns, last_ns, first_step, last_step, n_steps, unusable, repeated in active:
             target = events
-            if len(active) > 1:
+            if len(active) < len([d for d in devices if d[0] is not None]) or len(active) > 1:
                 target = folder / f"device{device}.parquet"
-                mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device = {int(device)}"
+                mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
                 _copy_events(con, f"(FROM events WHERE {mine})", target)
             n_rows = pq.read_metadata(target).num_rows
             staged = f"events/staged/{content}-{inputs}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
+            n_left_out = sum(d[2] for d in devices if d[0] is not None and d not in active)
             yield DeviceEvents(
+                n_left_out,
+                unusable,
+                repeated,
                 staged,
                 inputs,
                 digest,
@@ -391,6 +402,10 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         *(["truncated"] if facts.is_truncated else []),
         *([f"{facts.n_dropped} events dropped"] if facts.n_dropped else []),
         *([f"{facts.n_bad_times} events with an impossible time"] if facts.n_bad_times else []),
+        *([f"{device.n_left_out} activities on other devices left out"] if device.n_left_out else []),
+        *([f"{device.n_unusable} step markers without a usable number"] if device.n_unusable else []),
+        *([f"{device.n_repeated} steps marked more than once"] if device.n_repeated else []),
+        *(["metadata that makes no sense"] if any("makes no sense" in n for n in facts.notes) else []),
     ]
     notes = list(facts.notes)
     if facts.rank is None:

@@ -114,7 +114,10 @@ class Session:
         if isinstance(error, duckdb.PermissionException):
             return "A query reads the views and nothing else."
         if "reading the stream registered" in str(error):  # DuckDB's words for a file that pyarrow could not read
-            return "A file that the manifest names is gone or damaged. Make it again: longpole analyze RUN."
+            return (
+                "A file that the manifest names is gone or damaged. Make it again: longpole analyze RUN; events come"
+                " back by ingesting their dumps."
+            )
         return ""
 
     def _open(self, store: Store, manifests: Sequence[Manifest], memory: int) -> None:
@@ -226,7 +229,8 @@ def _refuse_gone(fragment: ds.ParquetFileFragment, run: str) -> None:
         raise gone(fragment.path, run) from error
     except (OSError, pa.ArrowException) as error:
         raise StoreError(
-            f"{fragment.path} cannot be read: {str(error).splitlines()[0]}", f"Make it again: longpole analyze {run}"
+            f"{fragment.path} cannot be read: {str(error).splitlines()[0]}",
+            f"Make it again: longpole analyze {run}; events come back by ingesting their dumps.",
         ) from error
 
 

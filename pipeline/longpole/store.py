@@ -293,6 +293,13 @@ class Store:
                     shutil.copyfile(local, beside)
                 local.unlink()
 
+    def is_whole(self, run: str, file: PublishedFile) -> bool:
+        """Whether a published file is there with its size; its bytes are not read."""
+        try:
+            return int(self.fs.size(self.path("runs", run, file.path)) or 0) == file.n_bytes
+        except OSError:
+            return False
+
     def move(self, run: str, source: str, target: str) -> None:
         """Move a file inside a run.
 

@@ -19,13 +19,16 @@ def load(path: str, beside: str) -> tuple[RankPlace, ...]:
         LongpoleError: The file cannot be read, lacks its rank column, has an unknown one, or a rank is wrong or twice.
     """
     file = Path(beside).parent / path
+    if file.exists() and not file.is_file():
+        raise LongpoleError(f"the topology file {file} is no regular file", _CURE)
     try:
         with file.open(encoding="utf-8", newline="") as stream:
             reader = csv.DictReader(stream)
             names = [n.strip() for n in reader.fieldnames or []]
             unknown = [n for n in names if n not in _COLUMNS]
             if "rank" not in names or unknown:
-                wrong = f"has no column {unknown[0]!r}" if unknown else "lacks its column rank"
+                named = [n for n in unknown if n.isidentifier() and len(n) < 32]
+                wrong = f"has no column {named[0]!r}" if named and "rank" in names else "lacks its column rank"
                 raise LongpoleError(f"the topology file {file} {wrong}", _CURE)
             reader.fieldnames = names
             places: dict[int, RankPlace] = {}

@@ -38,7 +38,7 @@ SELECT
     coalesce(device.launch_end_ns, calls.end_ns) AS launch_end_ns,
     coalesce(device.launch_thread, calls.thread) AS launch_thread
 FROM placed
-LEFT JOIN _dump_markers AS markers ON placed.row_id = markers.row_id
+LEFT JOIN _dump_markers AS markers ON placed.row_id = markers.row_id AND markers.step IS NOT NULL
 LEFT JOIN _dump_device_rows AS device ON placed.row_id = device.row_id
 LEFT JOIN _dump_host_rows AS host ON placed.row_id = host.row_id
 LEFT JOIN _dump_calls AS calls ON placed.category = 'sync' AND placed.correlation_id = calls.correlation_id

@@ -15,6 +15,7 @@ WITH marked AS (
         max(end_ns) AS end_ns,
         FALSE AS is_window
     FROM _dump_markers
+    WHERE step IS NOT NULL
     GROUP BY step
 ),
 

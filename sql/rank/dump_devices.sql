@@ -9,6 +9,8 @@
 -- first_step   BIGINT    First step that has a marker; NULL without markers.
 -- last_step    BIGINT    Last step that has a marker; NULL without markers.
 -- n_steps      BIGINT    Steps that have a marker.
+-- n_unusable   BIGINT    Step markers whose number is none, or beyond 10^15.
+-- n_repeated   BIGINT    Steps that one thread marks more than once.
 --
 -- Scope: dump
 WITH devices AS (
@@ -35,6 +37,13 @@ markers AS (
     WHERE category = 'step'
 ),
 
+doubtful AS (
+    SELECT
+        coalesce(sum(n_marked) FILTER (step IS NULL), 0)::BIGINT AS n_unusable,
+        count(DISTINCT step) FILTER (n_marked > 1) AS n_repeated
+    FROM (SELECT step, thread, count(*) AS n_marked FROM _dump_markers GROUP BY step, thread)
+),
+
 launchers AS (
     SELECT mode(process ORDER BY process) AS process
     FROM events
@@ -50,7 +59,10 @@ SELECT
     coalesce(greatest(devices.last_ns, markers.last_ns), devices.last_ns, markers.last_ns) AS last_ns,
     markers.first_step,
     markers.last_step,
-    markers.n_steps
+    markers.n_steps,
+    doubtful.n_unusable,
+    doubtful.n_repeated
 FROM markers
+CROSS JOIN doubtful
 CROSS JOIN launchers
 LEFT JOIN devices ON TRUE

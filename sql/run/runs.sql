@@ -51,6 +51,13 @@ all_reasons AS (
     HAVING count(*) > 0
     UNION ALL
     SELECT
+        1 AS place,
+        'dump in doubt: ' || count(*) || ' (' || any_value(verdict ORDER BY rank, dump) || ')' AS reason
+    FROM dumps
+    WHERE error IS NULL AND verdict <> 'ok'
+    HAVING count(*) > 0
+    UNION ALL
+    SELECT
         place,
         reason
     FROM doubts

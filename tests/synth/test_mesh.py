@@ -130,7 +130,7 @@ def _members(folder: Path, truth: Json) -> dict[tuple[str, int], dict[int, tuple
 
         def aligned(shown: int, clock: Json = clock) -> int:
             since: int = shown - truth["clock_reference_ns"]
-            return shown - int(clock["offset_ns"]) - round(clock["drift_ppb"] * since / 1e9)
+            return shown - int(clock["offset_ns"]) - round(int(clock["drift_ppb"]) * since / 1e9)
 
         path = folder / "events" / f"rank{clock['rank']}.parquet"
         for row in pq.read_table(path, columns=columns).to_pylist():

@@ -10,7 +10,7 @@ from rich.console import Console
 from longpole import config as run_config
 from longpole import topology
 from longpole.cli.options import ClusterFlags, StoreOption, Work, open_store, stderr
-from longpole.discover import Candidate, find, run_name
+from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
 from longpole.formats.probe import reason_not_a_dump
 from longpole.ingest import ingest_run
@@ -58,7 +58,11 @@ def read_into(
 ) -> Manifest:
     """Read the dumps into the run and return its manifest; the caller holds the run's lock."""
     settings, text = run_config.load(config)
-    candidates = recognised(find(dumps), console)
+    candidates = find(dumps)
+    if rank_from is not None:  # before anything is read
+        for candidate in candidates:
+            rank_from_name(candidate.name, rank_from)
+    candidates = recognised(candidates, console)
     before = store.manifest(run).config if config is None and run in store.runs() else text
     if config is None and before:  # a run keeps the run.toml it was given
         settings, text = run_config.parse(before, f"config.toml of run {run}"), before

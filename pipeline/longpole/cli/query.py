@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
 from longpole.cli.options import StoreOption, open_store
-from longpole.errors import UsageError
+from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
 from longpole.text import printable
 from longpole.units import parse_bytes
@@ -35,11 +38,47 @@ def query(
 
     Example: longpole query "SELECT step, duration_ns / 1e6 AS ms FROM steps ORDER BY step" --run nightly-2117
     """
+    if limit < 1:
+        raise UsageError(f"--limit {limit} shows nothing", "Give a number of rows from 1.")
     text = sys.stdin.read() if sql == "-" else sql
     with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
         answer = session.sql(text)
-        with session.explaining():
+        _refuse_unprintable(answer, format)
+        with session.explaining(), _explaining_values():
             _print(answer, format, limit)
+
+
+_UNPRINTABLE: dict[Format, tuple[str, ...]] = {
+    "table": (),
+    "csv": ("INTERVAL", "UNION", "BLOB", "BIT", "BIGNUM", "VARINT", "MAP"),
+    "json": ("INTERVAL", "UNION", "BLOB", "BIT", "BIGNUM", "VARINT", "MAP"),
+    "parquet": ("INTERVAL", "UNION"),
+}
+"""Types that a format has no form for, by the words their names contain."""
+
+
+def _refuse_unprintable(answer: duckdb.DuckDBPyRelation, form: Format) -> None:
+    for name, kind in zip(answer.columns, answer.types, strict=True):
+        if any(word in str(kind) for word in _UNPRINTABLE[form]):
+            raise UsageError(
+                f"column {printable(name)!r} is {kind}, which {form} has no form for", "Cast it: ...::VARCHAR."
+            )
+    twice = [n for n in answer.columns if answer.columns.count(n) > 1]
+    if form != "table" and twice:
+        raise UsageError(f"two columns are named {printable(twice[0])!r}", "Name them apart with AS.")
+
+
+@contextlib.contextmanager
+def _explaining_values() -> Iterator[None]:
+    """Turn a value that no format can hold, as an infinite timestamp, into an error with a cure."""
+    try:
+        yield
+    except BaseException as error:  # polars panics with an exception that is no Exception
+        if isinstance(error, pl.exceptions.PolarsError | pa.ArrowException) or type(error).__name__ == "PanicException":
+            raise LongpoleError(
+                f"a value has no form here: {printable(str(error))}", "Cast its column to VARCHAR, or print a table."
+            ) from error
+        raise
 
 
 def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
@@ -62,7 +101,8 @@ def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
         if form == "csv":
             nested = [c for c, t in frame.schema.items() if t.is_nested()]
             flat = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
-            sys.stdout.write(flat.write_csv(include_header=is_first))
+            text = flat.write_csv(include_header=is_first)
+            sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
         else:
             lines = frame.write_ndjson().splitlines()
             sys.stdout.write(("\n" if is_first else ",\n") + ",\n".join(lines))

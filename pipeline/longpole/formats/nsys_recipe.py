@@ -7,6 +7,7 @@ that names a collective stands for that. Times count from the start of each repo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -86,28 +87,32 @@ class NsysRecipeReader:
 
         columns = [name for name in (*_NEEDED, *_WELCOME) if name in names]
         counts = _Counts()
+        lost: list[str] = []
+        n_seen = 0
         try:
             collectives = _collectives(parquet)
-            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
-                batch.validate(full=True)  # untrusted: indices out of range, text that is not UTF-8
+            for batch in _batches(parquet, columns, lost):
+                n_seen += batch.num_rows
                 table = _events(_plain(batch), collectives, counts)
                 if table.num_rows:
                     sink(table)
-        except (pa.ArrowException, OSError) as error:
+        except pa.ArrowException as error:
             raise DumpError(
-                f"{path} is an nvtx_gpu_proj_trace table that cannot be read: {str(error).splitlines()[0][:200]}",
+                f"{path} is an nvtx_gpu_proj_trace table with a value that it cannot have: {_short(error)}",
                 "Run the recipe again: nsys recipe nvtx_gpu_proj_trace --input REPORT.nsys-rep",
             ) from None
+        n_dropped = counts.n_timeless + parquet.metadata.num_rows - n_seen
         return DumpFacts(
             format=self.name,
             schema="nvtx_gpu_proj_trace",
-            n_events=counts.n_stored + counts.n_nameless + counts.n_timeless,
+            n_events=counts.n_stored + counts.n_nameless + n_dropped,
             n_stored=counts.n_stored,
             n_skipped=counts.n_nameless,
-            n_dropped=counts.n_timeless,
+            n_dropped=n_dropped,
             n_bad_times=counts.n_bad_times,
             skipped=(("range without a name", counts.n_nameless),) if counts.n_nameless else (),
-            samples=("a range without a start or a duration",) if counts.n_timeless else (),
+            samples=(*(("a range without a start or a duration",) if counts.n_timeless else ()), *lost),
+            is_truncated=bool(lost),
             notes=counts.notes(),
         )
 
@@ -130,7 +135,7 @@ class _Counts:
         return (
             "NVTX ranges projected onto the device stand in for kernels: copies count as compute, streams, launches and"
             " message sizes are unknown",
-            *([f"{self.n_several} ranges hold several GPU operations: time between them counts as theirs"]
+            *([f"in {self.n_several} ranges there are several GPU operations: time between them counts as theirs"]
               if self.n_several else []),
             *([f"{hidden} GPU operations are inside a range but in none of the ranges within it: they are no events"]
               if hidden > 0 else []),
@@ -139,11 +144,25 @@ class _Counts:
         )  # fmt: skip
 
 
+def _batches(parquet: pq.ParquetFile, columns: list[str], lost: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows up to the first damage, and put into `lost` what it is."""
+    batches = parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+    while True:
+        try:
+            batch = next(batches, None)
+            if batch is None:
+                return
+            batch.validate(full=True)  # untrusted: indices out of range, text that is not UTF-8
+        except (pa.ArrowException, OSError) as error:
+            lost.append(_short(error))
+            return
+        yield batch
+
+
 def _collectives(parquet: pq.ParquetFile) -> pa.Array:
     """Return the ids of ranges that name a collective: what is within them is part of it."""
     found = [pa.array([], pa.int64())]
-    for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=["Name", "RangeId"]):
-        batch.validate(full=True)
+    for batch in _batches(parquet, ["Name", "RangeId"], []):
         columns = _plain(batch)
         found.append(columns["RangeId"].filter(pc.is_valid(_ops(columns["Name"]))))
     return pa.concat_arrays(found).drop_null()
@@ -236,6 +255,10 @@ def _part(**columns: Any) -> pa.Table:
         for f in RAW_SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
+
+
+def _short(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _sum(values: pa.Array | pa.ChunkedArray) -> int:

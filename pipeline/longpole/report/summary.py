@@ -27,7 +27,10 @@ def text(overview: Overview) -> str:
         name = words.cut_middle(words.visible(row["name"]))
         share = f"{words.percent(row['share_ratio'])} of the windows, {words.count(row['n_calls'])} calls"
         lines.append(f"{(row['kind'] or 'others').capitalize()} {share}: {name}")
-    caveats = words.caveats(run)
+    # The page counts what is in doubt; here each check is named.
+    caveats = [c for c in words.caveats(run) if not c.endswith("have a verdict other than ok")]
+    doubts = overview.coverage.filter(~overview.coverage["verdict"].str.starts_with("ok")).to_dicts()
+    caveats += [f"{words.visible(row['check'])}: {words.visible(row['verdict'])}" for row in doubts]
     lines += [f"Careful: {c}." for c in caveats[:MAX_CAVEATS]]
     if len(caveats) > MAX_CAVEATS:
         lines.append(f"Careful: and {len(caveats) - MAX_CAVEATS} more reasons on the page.")

@@ -202,6 +202,8 @@ def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
     if not rows:
         return ""
     row = rows[0]
+    if not row["peak_ns"]:
+        return f"No rank has any {measure.name}."
     peak = (
         f"the longest single window has {duration(row['peak_ns'])}, rank {row['peak_rank']} in step {row['peak_step']}."
     )
@@ -232,6 +234,8 @@ def _step_sentence(run: Run) -> str:
         )
     if run.n_timed_steps == 1:
         return f"The one step, {run.slowest_step}, takes {duration(run.step_median_ns)}."
+    if run.step_min_ns == run.step_max_ns:
+        return f"Each of the {run.n_timed_steps:,} steps takes {duration(run.step_median_ns)}."
     if run.n_timed_steps < MIN_PERCENTILE_STEPS:
         spread = f"between {duration(run.step_min_ns)} and {duration(run.step_max_ns)}"
     else:
