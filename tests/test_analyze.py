@@ -128,7 +128,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
         again = make_run(store, "hurt", [dump])
 
         assert path.read_bytes() == whole
-        assert again == made
+        assert set(again.files) == set(made.files)
 
 
 def test_a_dump_of_a_thousand_devices_is_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ doubts AS (
             count(*) OVER () AS n_rows
         FROM rank_steps
     )
-    WHERE reason <> 'ok'
+    WHERE reason NOT IN ('ok', 'clock not aligned')
     GROUP BY regexp_replace(reason, '^\d+ ', '')
 ),
 
