@@ -123,7 +123,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
             catalog.load_data(con, name)
             given.add(name)
         for relation in catalog.needed(task.scope, given):
-            con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+            con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
             if relation.is_private or relation.scope != task.scope:
                 continue
             local_file = folder / f"{relation.name}.parquet"

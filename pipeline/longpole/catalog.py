@@ -57,6 +57,7 @@ class Relation:
     columns: tuple[Column, ...]
     how: str
     order: str  # what its stored rows are sorted by: a total order
+    is_view: bool  # read once, so not worth a table of its own
     sql: str
     reads: frozenset[str]
 
@@ -102,9 +103,12 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     how: list[str] = []
     scope = ""
     order = "ALL"
+    is_view = "-- As: view" in header
     for line in header[1:]:
         if line.startswith("-- Scope: "):
             scope = line.removeprefix("-- Scope: ").strip()
+        elif line == "-- As: view":
+            continue
         elif line.startswith("-- Order: "):
             order = line.removeprefix("-- Order: ").strip()
         elif line.startswith("-- How: ") or how:
@@ -122,7 +126,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
         raise ValueError(f"{file}: scope {scope!r} does not belong in {folder}/")
     grain = header[0].removeprefix("-- ").strip()
     return Relation(
-        name, folder, scope, grain, tuple(columns), " ".join(how).strip(), order, sql, _reads(con, sql, file)
+        name, folder, scope, grain, tuple(columns), " ".join(how).strip(), order, is_view, sql, _reads(con, sql, file)
     )
 
 

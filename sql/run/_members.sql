@@ -21,6 +21,7 @@
 -- exposed_ns        BIGINT   Time that it alone explains.
 --
 -- Scope: clock
+-- As: view
 -- How: what one rank sends another arrives in that order, so the sends from one rank to another are paired with its
 -- receives by their places among themselves. In a group of two the peer needs no metadata; where it is not known the
 -- activity is alone.
