@@ -4,7 +4,7 @@
 -- step        BIGINT   Step that launched it.
 -- shard_step  BIGINT   Step with which it is matched.
 -- group_id    VARCHAR  Process group.
--- n_ranks     INTEGER  Members of the group.
+-- n_ranks     INTEGER  Ranks that take part: the group's, of a send or a receive two.
 -- clock_no    INTEGER  Ranks of one clock can be compared.
 -- match_by    VARCHAR  seq, end or step.
 -- instance_no UBIGINT  Equal on all members of an instance, and of no other: a 64-bit hash of the group and the instance in
@@ -21,20 +21,12 @@
 -- residual_ns BIGINT   Residual of the rank's clock; NULL without anchors.
 --
 -- Scope: steps
-WITH sizes AS (
-    SELECT
-        group_id AS sized_group,
-        any_value(n_ranks) AS n_ranks
-    FROM groups
-    GROUP BY group_id
-)
-
 SELECT
     members.rank,
     members.step,
     members.shard_step,
     members.group_id,
-    sizes.n_ranks,
+    members.n_members AS n_ranks,
     clocks.clock_no,
     members.match_by,
     hash(members.group_id, members.instance) AS instance_no,
@@ -52,4 +44,3 @@ SELECT
     clocks.residual_ns
 FROM _members AS members
 JOIN rank_clocks AS clocks ON members.rank = clocks.rank
-JOIN sizes ON members.group_id = sizes.sized_group

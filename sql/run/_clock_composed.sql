@@ -1,71 +1,77 @@
--- One row per rank that collectives tie to others: its clock against the lowest rank it is tied to.
+-- One row per clock that collectives tie to others: how it runs against the lowest that it is tied to.
 --
--- rank      INTEGER  Rank.
--- clock_no  INTEGER  Lowest rank it is tied to, over any number of groups.
+-- unit      INTEGER  Lowest rank of the clock.
+-- clock_no  INTEGER  Lowest rank it is tied to, over any number of collectives.
 -- offset_ns DOUBLE   aligned x = x - (offset + drift * x), x from the reference.
 -- drift     DOUBLE   Its drift.
 --
 -- Scope: clock
--- How: breadth first over ranks and the groups they share, from the lowest rank of each connected part: a member's clock
--- follows from that of any other member whose clock is known, through the group's lowest rank. Larger groups go first.
-WITH RECURSIVE tied (rank, clock_no) USING KEY (rank) AS (
+-- How: breadth first over clocks and the fits between them, from the lowest of each connected part; of several fits the one
+-- that is known best.
+WITH RECURSIVE edges AS (
     SELECT
-        rank,
-        min(rank) AS clock_no
-    FROM _member_fits
-    GROUP BY rank
+        base AS known,
+        unit,
+        shift_ns,
+        1 - slope AS rate,
+        n_anchors / (residual_ns * residual_ns + 1) AS weight
+    FROM _unit_fits
+    UNION ALL
+    SELECT
+        unit AS known,
+        base AS unit,
+        -shift_ns / (1 - slope) AS shift_ns,
+        1 / (1 - slope) AS rate,
+        n_anchors / (residual_ns * residual_ns + 1) AS weight
+    FROM _unit_fits
+),
+
+tied (unit, clock_no) USING KEY (unit) AS (
+    SELECT DISTINCT
+        unit,
+        unit AS clock_no
+    FROM edges
     UNION
     SELECT
-        fits.rank,
+        edges.unit,
         min(tied.clock_no)
     FROM tied
-    JOIN _member_fits AS theirs ON tied.rank = theirs.rank
-    JOIN _member_fits AS fits ON theirs.group_id = fits.group_id
-    JOIN recurring.tied AS known ON fits.rank = known.rank
-    WHERE tied.clock_no < known.clock_no
-    GROUP BY fits.rank
+    JOIN edges ON tied.unit = edges.known
+    JOIN recurring.tied AS before ON edges.unit = before.unit
+    WHERE tied.clock_no < before.clock_no
+    GROUP BY edges.unit
 ),
 
-sizes AS (
+clocks (unit, clock_no, offset_ns, drift) USING KEY (unit) AS (
     SELECT
-        group_id AS sized_group,
-        count(*) AS n_members
-    FROM _member_fits
-    GROUP BY group_id
-),
-
-clocks (rank, clock_no, offset_ns, drift) USING KEY (rank) AS (
-    SELECT
-        rank,
+        unit,
         clock_no,
         0::DOUBLE AS offset_ns,
         0::DOUBLE AS drift
     FROM tied
-    WHERE rank = clock_no
+    WHERE unit = clock_no
     UNION
     SELECT
-        rank,
+        unit,
         clock_no,
         offset_ns,
         drift
     FROM (
         SELECT
-            fits.rank,
+            edges.unit,
             clocks.clock_no,
-            clocks.offset_ns - (1 - clocks.drift) * (theirs.shift_ns - fits.shift_ns) / (1 - theirs.slope) AS offset_ns,
-            1 - (1 - clocks.drift) * (1 - fits.slope) / (1 - theirs.slope) AS drift,
-            row_number() OVER (PARTITION BY fits.rank ORDER BY sizes.n_members DESC, fits.group_id, clocks.rank) AS place
+            clocks.offset_ns + (1 - clocks.drift) * edges.shift_ns AS offset_ns,
+            1 - (1 - clocks.drift) * edges.rate AS drift,
+            row_number() OVER (PARTITION BY edges.unit ORDER BY edges.weight DESC, clocks.unit) AS place
         FROM clocks
-        JOIN _member_fits AS theirs ON clocks.rank = theirs.rank
-        JOIN _member_fits AS fits ON theirs.group_id = fits.group_id
-        JOIN sizes ON fits.group_id = sizes.sized_group
-        WHERE fits.rank NOT IN (SELECT known.rank FROM recurring.clocks AS known)
+        JOIN edges ON clocks.unit = edges.known
+        WHERE edges.unit NOT IN (SELECT done.unit FROM recurring.clocks AS done)
     )
     WHERE place = 1
 )
 
 SELECT
-    rank,
+    unit,
     clock_no,
     offset_ns,
     drift

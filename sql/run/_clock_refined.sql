@@ -1,75 +1,94 @@
--- One row per rank that collectives tie to others: its clock by all its groups at once.
+-- One row per clock that collectives tie to others: how it runs by all of them at once.
 --
--- rank      INTEGER  Rank.
+-- unit      INTEGER  Lowest rank of the clock.
 -- clock_no  INTEGER  Lowest rank it is tied to.
 -- offset_ns DOUBLE   aligned x = x - (offset + drift * x), x from the reference.
 -- drift     DOUBLE   Its drift.
 --
 -- Scope: clock
--- How: each rank moves to the median of where its collectives' members leave, over all its groups. A drift that shows in
--- a group is corrected by whatever they say, one that did not must show as in _member_fits. Composition alone hangs on one
--- path from rank to rank; this weighs all. Over rings, chains and meshes of groups one pass takes up to half of
--- composition's error away and further ones a tenth of what is left, so there is one.
-WITH left_at AS (
+-- How: each clock moves to the median of where its collectives' members leave, over all groups. A drift that shows between
+-- two clocks is corrected by whatever they say, one that did not must show as in _member_fits. Composition alone hangs on
+-- one path from clock to clock; this weighs all.
+WITH errors AS (
     SELECT
-        anchors.group_id,
-        anchors.instance,
-        anchors.rank,
-        anchors.x_ns,
-        anchors.x_ns - (clocks.offset_ns + clocks.drift * anchors.x_ns) AS aligned_ns
-    FROM _anchors AS anchors
-    JOIN _member_fits AS fits ON anchors.group_id = fits.group_id AND anchors.rank = fits.rank
-    JOIN _clock_composed AS clocks ON anchors.rank = clocks.rank
+        *,
+        row_number() OVER (PARTITION BY unit ORDER BY x_ns, group_id, instance) AS place,
+        count(*) OVER (PARTITION BY unit) AS n
+    FROM (
+        SELECT
+            anchors.group_id,
+            anchors.instance,
+            anchors.unit,
+            anchors.x_ns,
+            anchors.x_ns - (clocks.offset_ns + clocks.drift * anchors.x_ns)
+            - median(anchors.x_ns - (clocks.offset_ns + clocks.drift * anchors.x_ns)) OVER (
+                PARTITION BY anchors.group_id, anchors.instance
+            ) AS error_ns
+        FROM _unit_anchors AS anchors
+        JOIN _clock_composed AS clocks ON anchors.unit = clocks.unit
+    )
 ),
 
-middles AS (
+pairs AS (
     SELECT
-        group_id,
-        instance,
-        median(aligned_ns) AS middle_ns
-    FROM left_at
-    GROUP BY group_id, instance
+        early.unit,
+        late.error_ns - early.error_ns AS rise_ns,
+        late.x_ns - early.x_ns AS run_ns
+    FROM errors AS early
+    JOIN errors AS late
+        ON early.unit = late.unit AND early.place + early.n // 2 = late.place
+    WHERE early.n > 64
+    UNION ALL
+    SELECT
+        early.unit,
+        late.error_ns - early.error_ns AS rise_ns,
+        late.x_ns - early.x_ns AS run_ns
+    FROM errors AS early
+    JOIN errors AS late
+        ON early.unit = late.unit AND early.place < late.place
+    WHERE early.n BETWEEN 4 AND 64
 ),
 
-errors AS (
+weighed AS (
     SELECT
-        left_at.rank,
-        left_at.x_ns,
-        left_at.aligned_ns - middles.middle_ns AS error_ns,
-        row_number() OVER (
-            PARTITION BY left_at.rank ORDER BY left_at.x_ns, left_at.group_id, left_at.instance
-        ) AS place,
-        count(*) OVER (PARTITION BY left_at.rank) AS n
-    FROM left_at
-    JOIN middles ON left_at.group_id = middles.group_id AND left_at.instance = middles.instance
+        *,
+        rise_ns / run_ns AS slope,
+        sum(run_ns) OVER (
+            PARTITION BY unit ORDER BY rise_ns / run_ns, run_ns ROWS UNBOUNDED PRECEDING
+        ) AS run_to_ns,
+        sum(run_ns) OVER (PARTITION BY unit) AS run_of_all_ns
+    FROM pairs
+    WHERE run_ns > 0
 ),
 
 slopes AS (
     SELECT
-        early.rank,
-        median((late.error_ns - early.error_ns) / nullif(late.x_ns - early.x_ns, 0)) AS slope
-    FROM errors AS early
-    JOIN errors AS late ON early.rank = late.rank AND early.place + early.n // 2 = late.place
-    WHERE early.n >= 8
-    GROUP BY early.rank
+        unit,
+        min(slope) AS slope
+    FROM weighed
+    WHERE 2 * run_to_ns >= run_of_all_ns
+    GROUP BY unit
 ),
 
 seen AS (
     SELECT
-        errors.rank,
+        errors.unit,
         any_value(slopes.slope) AS slope,
         max(errors.x_ns) - min(errors.x_ns) AS span_ns,
-        greatest(3, 4 * 1.4826 * sqrt(12 / count(*)))
-        * greatest(mad(errors.error_ns - slopes.slope * errors.x_ns), any_value(rounded_ns)) AS visible_ns
+        greatest(
+            3 * (1 + pow(6 * (kurtosis_pop(errors.x_ns) + 3) / count(*), 2)),
+            4 * 1.4826 * (max(errors.x_ns) - min(errors.x_ns))
+            / (sqrt(count(*)) * nullif(stddev_pop(errors.x_ns), 0))
+        ) * greatest(mad(errors.error_ns - slopes.slope * errors.x_ns), any_value(rounded_ns)) AS visible_ns
     FROM errors
-    JOIN slopes ON errors.rank = slopes.rank
+    JOIN slopes ON errors.unit = slopes.unit
     CROSS JOIN params
-    GROUP BY errors.rank
+    GROUP BY errors.unit
 ),
 
 judged AS (
     SELECT
-        clocks.rank,
+        clocks.unit,
         clocks.clock_no,
         clocks.offset_ns,
         clocks.drift,
@@ -81,23 +100,23 @@ judged AS (
             ELSE 0
         END AS slope
     FROM _clock_composed AS clocks
-    LEFT JOIN seen ON clocks.rank = seen.rank
+    LEFT JOIN seen ON clocks.unit = seen.unit
     CROSS JOIN params
 ),
 
 shifts AS (
     SELECT
-        errors.rank,
+        errors.unit,
         median(errors.error_ns - judged.slope * errors.x_ns) AS shift_ns
     FROM errors
-    JOIN judged ON errors.rank = judged.rank
-    GROUP BY errors.rank
+    JOIN judged ON errors.unit = judged.unit
+    GROUP BY errors.unit
 )
 
 SELECT
-    judged.rank,
+    judged.unit,
     judged.clock_no,
     judged.offset_ns + coalesce(shifts.shift_ns, 0) AS offset_ns,
     judged.drift + judged.slope AS drift
 FROM judged
-LEFT JOIN shifts ON judged.rank = shifts.rank
+LEFT JOIN shifts ON judged.unit = shifts.unit

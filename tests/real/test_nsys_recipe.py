@@ -89,11 +89,6 @@ def test_aligned_the_worst_leave_within_85_microseconds(recipe: Session) -> None
     assert p99 == pytest.approx(84_700, abs=150)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="115 of 120 anchors lie in the last of 86 seconds: slopes within it outvote the few that span them all, and"
-    " a standard error for anchors evenly spread lets the drift pass",
-)
 def test_aligned_half_of_them_leave_within_3_microseconds_and_no_clock_drifts(recipe: Session) -> None:
     drifts = _rows(recipe, "SELECT drift_ppb FROM rank_clocks ORDER BY rank")
     ((median, p90),) = _rows(

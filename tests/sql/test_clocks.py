@@ -248,7 +248,7 @@ def test_a_host_is_contradicted_at_its_ranks_own_anchors_and_not_beyond_them() -
 
 SPREAD = (
     "SELECT max(spread) FROM (SELECT max(aligned) - min(aligned) AS spread FROM ("
-    "SELECT group_id, instance, x_ns - offset_ns - drift * x_ns AS aligned FROM _anchors JOIN {} USING (rank)"
+    "SELECT group_id, instance, x_ns - offset_ns - drift * x_ns AS aligned FROM _anchors JOIN {} ON rank = unit"
     ") GROUP BY group_id, instance)"
 )
 """The most that members of a collective are apart by a relation's clocks."""
@@ -260,7 +260,7 @@ def test_clocks_compose_over_a_rank_that_drifts() -> None:
     con = _clocks(APART[:3], [{0: SECONDS, 1: middle}, {1: middle, 2: _moved(SECONDS, -10 * S, -20_000)}])
 
     # Five seconds of the middle rank's drift are 250 µs.
-    assert rows(con, "SELECT drift <> 0 FROM _clock_composed ORDER BY rank") == [(False,), (True,), (True,)]
+    assert rows(con, "SELECT drift <> 0 FROM _clock_composed ORDER BY unit") == [(False,), (True,), (True,)]
     for relation in ("_clock_composed", "_clock_refined"):
         ((spread,),) = rows(con, SPREAD.format(relation))
         assert spread < 5
@@ -279,7 +279,7 @@ def test_a_rank_that_is_late_in_one_group_is_set_right_by_another() -> None:
         ],
     )
 
-    assert rows(con, "SELECT offset_ns FROM _clock_composed WHERE rank = 2") == [(2 * S + 8_000,)]
+    assert rows(con, "SELECT offset_ns FROM _clock_composed WHERE unit = 2") == [(2 * S + 8_000,)]
     assert rows(con, "SELECT offset_ns FROM rank_clocks ORDER BY rank") == [(rank * S,) for rank in range(6)]
 
 
@@ -293,7 +293,7 @@ def test_a_drift_of_one_group_is_set_right_by_another() -> None:
         ],
     )
 
-    ((composed,),) = rows(con, "SELECT drift * 1e9 FROM _clock_composed WHERE rank = 2")
+    ((composed,),) = rows(con, "SELECT drift * 1e9 FROM _clock_composed WHERE unit = 2")
     ((refined,),) = rows(con, "SELECT drift_ppb FROM rank_clocks WHERE rank = 2")
     assert (composed, refined) == (pytest.approx(21_999.5, abs=1), pytest.approx(19_999.6, abs=1))
 
@@ -321,12 +321,12 @@ def test_three_pairs_in_a_ring_agree_on_three_clocks() -> None:
 def test_clocks_against_a_lowest_rank_that_drifts_itself_are_turned_to_its_time() -> None:
     con = connection()
     con.execute(
-        "CREATE TABLE _hosts AS FROM (VALUES (0, NULL::VARCHAR), (1, NULL)) AS t (rank, host);"
+        "CREATE TABLE _units AS FROM (VALUES (0, 0, FALSE), (1, 1, FALSE)) AS t (rank, unit, is_shared);"
         "CREATE TABLE _anchors AS FROM (VALUES ('g', 'i', 0, 0::DOUBLE, 5::BIGINT), ('g', 'i', 1, 1e10, 5))"
         " AS t (group_id, instance, rank, x_ns, reference_ns);"
         "CREATE TABLE _member_fits AS FROM (VALUES ('g', 0, 0), ('g', 1, 0)) AS t (group_id, rank, residual_ns);"
         "CREATE TABLE _clock_refined AS FROM (VALUES (0, 0, 1000::DOUBLE, 1e-5::DOUBLE), (1, 0, 1e10, -2e-5))"
-        " AS t (rank, clock_no, offset_ns, drift);"
+        " AS t (unit, clock_no, offset_ns, drift);"
         f"CREATE TABLE params AS {catalog.relations()['params'].sql}"
     )
 
