@@ -119,10 +119,11 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
             con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
         _load_context(con, task)
         given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
-        for name in catalog.data_names():
+        given.update(catalog.data_names())
+        relations = catalog.needed(task.scope, given)
+        for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
             catalog.load_data(con, name)
-            given.add(name)
-        for relation in catalog.needed(task.scope, given):
+        for relation in relations:
             con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
             if relation.is_private or relation.scope != task.scope:
                 continue

@@ -7,8 +7,7 @@
 -- n_ranks     INTEGER  Ranks that take part: the group's, of a send or a receive two.
 -- clock_no    INTEGER  Ranks of one clock can be compared.
 -- match_by    VARCHAR  seq, end or step.
--- instance_no UBIGINT  Equal on all members of an instance, and of no other: a 64-bit hash of the group and the instance in
---     it; a shard's few thousand instances share one with a chance of 10^-12.
+-- instance_no UBIGINT  Equal on all members of an instance, and of no other: as in _members.
 -- seq         BIGINT   As in _members.
 -- op          VARCHAR  Operation.
 -- shape       VARCHAR  Operation and element type by name alone.
@@ -29,7 +28,7 @@ SELECT
     members.n_members AS n_ranks,
     clocks.clock_no,
     members.match_by,
-    hash(members.group_id, members.instance) AS instance_no,
+    members.instance AS instance_no,
     members.seq,
     members.op,
     members.shape,

@@ -1,7 +1,7 @@
 -- One row per rank, collective that a clock may be fitted to: when it left, from a common reference.
 --
 -- group_id     VARCHAR  Process group.
--- instance     VARCHAR  Instance in the group.
+-- instance     UBIGINT  Instance in the group.
 -- rank         INTEGER  Member.
 -- x_ns         DOUBLE   Its end on its own clock, minus reference_ns: epoch nanoseconds do not fit a DOUBLE.
 -- reference_ns BIGINT   The earliest end of all.

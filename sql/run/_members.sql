@@ -7,7 +7,8 @@
 -- group_id          VARCHAR  Process group.
 -- n_members         INTEGER  Ranks that take part: the group's, of a send or a receive two.
 -- match_by          VARCHAR  seq, end or step.
--- instance          VARCHAR  Equal on all members of an instance, within the group.
+-- instance          UBIGINT  Equal on all members of an instance, and of no other: a 64-bit hash of the group and of what they
+--     are matched by; the few thousand instances of a shard share one with a chance of 10^-12.
 -- seq               BIGINT   Sequence number from metadata; else the place from the end, from -1 downwards; NULL where it is
 --     matched by step.
 -- op                VARCHAR  Operation; send_recv for both ends of a pair.
@@ -72,9 +73,9 @@ SELECT
     CASE WHEN is_pair THEN 2 ELSE n_group END AS n_members,
     match_by,
     CASE match_by
-        WHEN 'seq' THEN seq || ' ' || op || ' ' || seq_place
-        WHEN 'end' THEN capture_last_step || ' ' || likeness || ' ' || from_end
-        ELSE shard_step || ' ' || likeness || ' ' || in_step
+        WHEN 'seq' THEN hash(group_id, seq, op, seq_place)
+        WHEN 'end' THEN hash(group_id, capture_last_step, likeness, from_end)
+        ELSE hash(group_id, shard_step, likeness, in_step)
     END AS instance,
     CASE match_by
         WHEN 'seq' THEN seq

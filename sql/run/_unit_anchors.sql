@@ -1,7 +1,7 @@
 -- One row per collective, clock: when the ranks of the clock left it.
 --
 -- group_id  VARCHAR  Process group.
--- instance  VARCHAR  Instance in the group.
+-- instance  UBIGINT  Instance in the group.
 -- unit      INTEGER  Lowest rank of the clock.
 -- x_ns      DOUBLE   Median end of its ranks, on that clock, from the reference.
 -- base      INTEGER  Lowest of the clocks whose ranks took part.

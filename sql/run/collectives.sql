@@ -17,7 +17,7 @@
 -- activity_no BIGINT   Place among the rank's activities, in order of start.
 --
 -- Scope: steps
--- Order: step, rank, activity_no
+-- Order: rank, step, activity_no
 WITH waited AS (
     SELECT
         aligned.*,
