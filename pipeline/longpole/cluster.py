@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import json
 import logging
@@ -58,7 +59,9 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
     if address or options.scheduler_file:
         where = address or options.scheduler_file
         try:
-            client = Client(address or _address_in(str(options.scheduler_file)), timeout=CONNECT_SECONDS)
+            client = _started(
+                functools.partial(Client, address or _address_in(str(options.scheduler_file)), timeout=CONNECT_SECONDS)
+            )
         except (OSError, TimeoutError, ValueError) as error:
             raise LongpoleError(
                 f"the Dask scheduler {where} does not answer: {error}", "Check the address and that it runs."
@@ -82,8 +85,16 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
                 dashboard_address="127.0.0.1:0",
                 silence_logs=logging.CRITICAL,
             )
-            client = stack.enter_context(Client(stack.enter_context(cluster)))
+            client = stack.enter_context(_started(functools.partial(Client, stack.enter_context(cluster))))
         yield client
+
+
+def _started(make_client: Callable[[], Any]) -> Any:
+    """Return the client, tried twice: distributed gives its event loop's thread ten seconds to start, then asserts."""
+    try:
+        return make_client()
+    except AssertionError:  # a machine that stalls for so long is not a scheduler that does not answer
+        return make_client()
 
 
 @contextlib.contextmanager
