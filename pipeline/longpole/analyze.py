@@ -87,21 +87,22 @@ def analyze_run(
                 f"Read its dump again: longpole ingest DUMPS --name {run}",
             )
 
-    def stage(tasks: list[AnalyzeTask], old: Sequence[PublishedFile]) -> list[PublishedFile]:
-        known: dict[str, list[PublishedFile]] = {}
-        for file in old:
+    known: dict[str, list[PublishedFile]] = {}
+    for file in manifest.files:
+        if file.table != "events":
             known.setdefault(file.inputs, []).append(file)
-        known = {inputs: files for inputs, files in known.items() if all(store.is_whole(run, f) for f in files)}
+    known = {inputs: files for inputs, files in known.items() if all(store.is_whole(run, f) for f in files)}
+
+    def stage(tasks: list[AnalyzeTask]) -> list[PublishedFile]:
         todo = [t for t in tasks if t.inputs not in known]
         made = run_tasks(evaluate, todo) if todo else []
         return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]
 
-    old = [f for f in manifest.files if f.table != "events"]
-    rank_files = stage(_rank_tasks(store, manifest, memory), old)
+    rank_files = stage(_rank_tasks(store, manifest, memory))
     told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
-    marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)], old)
-    marts += stage(_step_tasks(store, run, [*rank_files, *marts], memory), old)
-    marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)], old)
+    marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
+    marts += stage(_step_tasks(store, run, [*rank_files, *marts], memory))
+    marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
         store.publish(updated)
