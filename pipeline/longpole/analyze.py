@@ -278,7 +278,7 @@ def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:
     elif task.scope == "steps" and name == "rank_windows":  # one step of halo: its end is the first step's start
         where = f" WHERE step BETWEEN {first - 1} AND {last}"
     elif task.scope == "steps" and name == "rank_collectives":
-        where = f" WHERE shard_step BETWEEN {first} AND {last}"
+        where = f" WHERE shard_step BETWEEN {first - 1} AND {last}"
     return f"SELECT * FROM read_parquet([{', '.join(files)}]){where}"
 
 

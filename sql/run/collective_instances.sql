@@ -81,3 +81,4 @@ SELECT
     is_complete,
     CASE WHEN len(reasons) = 0 THEN 'ok' ELSE array_to_string(reasons, '; ') END AS verdict
 FROM timed
+WHERE shard_step >= (SELECT first_step FROM shard)

@@ -18,6 +18,7 @@
 --
 -- Scope: steps
 -- Order: rank, step, activity_no
+-- How: one step before the shard comes along for the paths that reach into it; its rows are another shard's.
 WITH waited AS (
     SELECT
         aligned.*,
@@ -50,3 +51,4 @@ SELECT
     n_present = n_ranks AS is_complete,
     activity_no
 FROM waited
+WHERE shard_step >= (SELECT first_step FROM shard)
