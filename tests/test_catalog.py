@@ -32,6 +32,7 @@ GIVEN: dict[Scope, set[str]] = {
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps"},
+    "replay": {"replay_edges"},
     "fleet": {"dumps"},
     "check": {"dumps"},
     "page": {"dumps"},
@@ -48,6 +49,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
     "run": _RUN,
+    "replay": {"replay"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "page"},
@@ -150,6 +152,8 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
     found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
+    edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
+    found |= evaluated("replay", {"replay_edges": edges})
     views = session_views(found)
     found |= evaluated("fleet", views)
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})
