@@ -32,6 +32,8 @@ GIVEN: dict[Scope, set[str]] = {
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps"},
+    "path": {"events", "context", "dump_facts", *DATA},
+    "paths": {"shard"},
     "replay": {"replay_edges"},
     "fleet": {"dumps"},
     "check": {"dumps"},
@@ -39,7 +41,7 @@ GIVEN: dict[Scope, set[str]] = {
 }
 """Tables that no relation makes, by the scope that is given them."""
 
-_RUN: set[Scope] = {"lib", "rank", "clock", "steps", "run"}
+_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run"}
 _SESSION: set[Scope] = {*_RUN, "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
@@ -49,6 +51,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
     "run": _RUN,
+    "path": {"lib", "rank", "path", "clock", "steps"},
+    "paths": {"path", "paths"},
     "replay": {"replay"},
     "fleet": _SESSION,
     "check": _SESSION,
@@ -151,6 +155,11 @@ def chain() -> dict[str, Columns]:
     parallel = [(n, "INTEGER") for n in ("dp", "tp", "pp", "ep", "cp")]
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
     found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
+    given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
+    facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")]
+    known = {n: c for n, c in made("clock", "steps").items() if n in ("rank_clocks", "path_pieces")}
+    found |= evaluated("path", {**known, **given, "dump_facts": facts})
+    found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
@@ -166,7 +175,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
     views = {
         name: [run, *columns]
         for name, columns in found.items()
-        if KNOWN[name].scope in ("rank", "clock", "steps", "run") and not KNOWN[name].is_private
+        if KNOWN[name].scope in ("rank", "path", "paths", "clock", "steps", "run") and not KNOWN[name].is_private
     }
     return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], "events": [run, ("rank", "INTEGER"), *found["events"]]}
 

@@ -101,7 +101,10 @@ def analyze_run(
     rank_files = stage(_rank_tasks(store, manifest, memory))
     told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
-    marts += stage(_step_tasks(store, run, [*rank_files, *marts], memory))
+    steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
+    marts += stage(steps_tasks)
+    path_files = stage(_path_tasks(store, manifest, marts, memory))
+    marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
@@ -186,6 +189,48 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
     return tasks
 
 
+def _path_tasks(
+    store: Store, manifest: Manifest, marts: Sequence[PublishedFile], memory: int
+) -> list[AnalyzeTask]:
+    """Return a task for each rank that a critical path goes through: it gives the path's pieces their names."""
+    pieces = [f for f in marts if f.table == "path_pieces"]
+    clocks = [f for f in marts if f.table == "rank_clocks"]
+    tasks = []
+    for task in _rank_tasks(store, manifest, memory):
+        mine = [f for f in pieces if task.rank in f.ranks]
+        if not mine:
+            continue
+        read = sorted((f.table, f.first_step or 0, f.digest) for f in [*mine, *clocks])
+        tasks.append(
+            replace(
+                task,
+                scope="path",
+                tables=(*task.tables, *_tables([*mine, *clocks], ("path_pieces", "rank_clocks"))),
+                inputs=key_of("path", catalog.fingerprint("path"), task.inputs, read),
+            )
+        )
+    return tasks
+
+
+def _paths_tasks(
+    store: Store, run: str, shards: Sequence[AnalyzeTask], path_files: Sequence[PublishedFile], memory: int
+) -> list[AnalyzeTask]:
+    """Return a task for each shard of steps: the segments of all ranks on a step's path, in one order."""
+    tasks = []
+    for shard in shards:
+        first, last = shard.first_step or 0, shard.last_step or 0
+        mine = [
+            f
+            for f in path_files
+            if f.first_step is not None and f.last_step is not None and f.first_step <= last and f.last_step >= first
+        ]
+        task = _run_level_task(store, run, "paths", ("path_segments",), mine, Told(), memory, f"{first}-{last}")
+        tasks.append(replace(task, first_step=first, last_step=last))
+    return tasks
+
+
+_STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains")
+
 _RUN_READS = ("rank_steps", "rank_captures", "steps", "ranks", "groups", "rank_clocks", "collective_instances")
 
 
@@ -205,14 +250,14 @@ def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: 
             for f in files
             if f.table in whole
             or (
-                f.table in ("rank_windows", "rank_collectives")
+                f.table in _STEPS_READ
                 and f.first_step is not None
                 and f.last_step is not None
                 and f.first_step <= last
                 and f.last_step >= first - 1
             )
         ]
-        names = ("rank_windows", "rank_collectives", *whole)
+        names = (*_STEPS_READ, *whole)
         task = _run_level_task(store, run, "steps", names, mine, Told(), memory, f"{first}-{last}")
         tasks.append(replace(task, first_step=first, last_step=last))
     return tasks
@@ -255,7 +300,7 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
     con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
     con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
-    if task.scope == "rank":
+    if task.scope in ("rank", "path"):
         con.executemany(
             "INSERT INTO dump_facts VALUES ($1, $2, $3)",
             [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
@@ -277,16 +322,18 @@ def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:
         where = " WHERE is_anchor"
     elif task.scope == "steps" and name == "rank_windows":  # one step of halo: its end is the first step's start
         where = f" WHERE step BETWEEN {first - 1} AND {last}"
-    elif task.scope == "steps" and name == "rank_collectives":
+    elif task.scope == "paths":
+        where = f" WHERE step BETWEEN {first} AND {last}"
+    elif task.scope == "steps" and name in ("rank_collectives", "rank_chains"):
         where = f" WHERE shard_step BETWEEN {first - 1} AND {last}"
     return f"SELECT * FROM read_parquet([{', '.join(files)}]){where}"
 
 
 def _place(table: str, task: AnalyzeTask) -> str:
     """Return the path of a table's file; its second word is the hash of what it was made from."""
-    if task.scope == "rank":
+    if task.scope in ("rank", "path"):
         return f"facts/{table}/rank={task.rank:05d}.{task.inputs}.parquet"
-    if task.scope == "steps":
+    if task.scope in ("steps", "paths"):
         return f"marts/{table}/steps={task.first_step:06d}-{task.last_step:06d}.{task.inputs}.parquet"
     return f"marts/{table}/run.{task.inputs}.parquet"  # of clocks and of the run
 
@@ -295,10 +342,13 @@ def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -
     """Return the steps that a rank's or a shard's table speaks of, as PublishedFile has them."""
     columns = {c.name for c in catalog.relations()[table].columns}
     step = "shard_step" if "shard_step" in columns else "step" if "step" in columns else None
-    if task.scope not in ("rank", "steps") or step is None:
+    if task.scope not in ("rank", "steps", "path", "paths") or step is None:
         return {}
     row = con.execute(f"SELECT min({step}), max({step}) FROM {table}").fetchone()
     steps: dict[str, Any] = {"first_step": row[0], "last_step": row[1]} if row else {}
+    if table == "path_pieces":
+        ranks = con.execute(f"SELECT DISTINCT rank FROM {table} ORDER BY rank").fetchall()
+        steps |= {"ranks": tuple(r[0] for r in ranks)}
     if task.scope == "rank" and table in ("rank_windows", "rank_collectives"):
         width = STEPS_PER_SHARD
         while True:

@@ -21,13 +21,13 @@ from typing import Any, Literal, get_args
 
 import duckdb
 
-Scope = Literal["lib", "dump", "rank", "clock", "steps", "run", "replay", "fleet", "page", "check"]
+Scope = Literal["lib", "dump", "rank", "clock", "steps", "path", "paths", "run", "replay", "fleet", "page", "check"]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all."""
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
-    "rank": ("dump", "rank"),
-    "run": ("clock", "steps", "run", "replay"),
+    "rank": ("dump", "rank", "path"),
+    "run": ("clock", "steps", "paths", "run", "replay"),
     "fleet": ("fleet",),
     "pages": ("page",),
     "checks": ("check",),

@@ -183,7 +183,7 @@ def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if r.scope in ("dump", "rank", "clock", "steps", "run") and not r.is_private
+        if r.scope in ("dump", "rank", "clock", "steps", "path", "paths", "run") and not r.is_private
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 

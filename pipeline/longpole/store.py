@@ -44,6 +44,7 @@ class PublishedFile(msgspec.Struct, frozen=True, order=True):
     last_step: int | None = None
     shard_width: int = 0  # of a rank's facts: steps of one shard, and which multiples of it have any
     shards: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()  # of path_pieces: the ranks it speaks of
 
 
 class DumpEntry(msgspec.Struct, frozen=True):

@@ -8,8 +8,10 @@
 -- end_ns        BIGINT   End, not included.
 -- stream        BIGINT   Device stream; NULL on the host.
 -- launch_ns     BIGINT   Start of its launch; on the host its own start; NULL where the dump lacks the launch.
+-- launch_end_ns BIGINT   End of its launch; on the host its own start; NULL where the dump lacks the launch.
 -- launch_thread BIGINT   Thread of its launch; on the host its own.
 -- is_linked     BOOLEAN  Whether its launch is in the dump.
+-- is_device     BOOLEAN  Whether it runs on the device.
 --
 -- Scope: rank
 -- How: the rows keep the order of the events' files, which are sorted by start. Every running maximum downstream
@@ -23,7 +25,9 @@ SELECT
     start_ns + duration_ns AS end_ns,
     stream,
     CASE WHEN category IN ('kernel', 'memcpy', 'memset') THEN launch_ns ELSE start_ns END AS launch_ns,
+    CASE WHEN category IN ('kernel', 'memcpy', 'memset') THEN launch_end_ns ELSE start_ns END AS launch_end_ns,
     CASE WHEN category IN ('kernel', 'memcpy', 'memset') THEN launch_thread ELSE thread END AS launch_thread,
-    launch_ns IS NOT NULL OR category NOT IN ('kernel', 'memcpy', 'memset') AS is_linked
+    launch_ns IS NOT NULL OR category NOT IN ('kernel', 'memcpy', 'memset') AS is_linked,
+    category IN ('kernel', 'memcpy', 'memset') AS is_device
 FROM events
 WHERE kind IS NOT NULL

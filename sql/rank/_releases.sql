@@ -1,0 +1,153 @@
+-- One row per instant at which a rank's host went on because work it had waited for was done.
+--
+-- dump_no     BIGINT   Which of the rank's dumps.
+-- release_ns  BIGINT   The host goes on.
+-- blocked_ns  BIGINT   It has waited since.
+-- activity_no BIGINT   The activity whose end let it go.
+-- released_ns BIGINT   That end.
+-- thread      BIGINT   Thread that waited.
+-- name        VARCHAR  The blocking call; NULL on a rank without a device, where a gap between operators waits.
+--
+-- Scope: rank
+-- How: a blocking call of a thread that launches waits for the activity that ends last inside it, on the call's stream
+-- where the dump says one. Without a device, a collective that ends while no operator runs lets the host go on.
+WITH blocking AS (
+    SELECT
+        calls.dump_no,
+        calls.start_ns AS blocked_ns,
+        calls.start_ns + calls.duration_ns AS release_ns,
+        calls.thread,
+        calls.name,
+        calls.correlation_id
+    FROM events AS calls
+    JOIN blocking_calls ON calls.name = blocking_calls.name
+    WHERE calls.category IN ('runtime', 'driver') AND calls.duration_ns > 0
+),
+
+launching AS (
+    SELECT DISTINCT
+        dump_no,
+        launch_thread
+    FROM _activities
+    WHERE is_device AND launch_thread IS NOT NULL
+),
+
+streams AS (
+    SELECT
+        dump_no,
+        correlation_id,
+        any_value(coalesce(wait_stream, stream)) AS stream
+    FROM events
+    WHERE category = 'sync' AND coalesce(wait_stream, stream) >= 0 AND correlation_id IS NOT NULL
+    GROUP BY dump_no, correlation_id
+),
+
+calls AS (
+    SELECT
+        blocking.*,
+        streams.stream
+    FROM blocking
+    JOIN launching ON blocking.dump_no = launching.dump_no AND blocking.thread = launching.launch_thread
+    LEFT JOIN streams
+        ON blocking.dump_no = streams.dump_no AND blocking.correlation_id = streams.correlation_id
+),
+
+ends AS (
+    SELECT
+        dump_no AS end_dump,
+        end_ns,
+        stream AS end_stream,
+        grouping(stream) = 0 AS is_of_stream,
+        max(activity_no) AS end_no
+    FROM _activities
+    WHERE is_device AND EXISTS (FROM calls)
+    GROUP BY GROUPING SETS ((dump_no, end_ns), (dump_no, end_ns, stream))
+),
+
+of_any AS (
+    SELECT
+        calls.*,
+        ends.end_no,
+        ends.end_ns
+    FROM calls
+    ASOF JOIN (FROM ends WHERE NOT is_of_stream) AS ends
+        ON calls.dump_no = ends.end_dump AND calls.release_ns >= ends.end_ns
+    WHERE calls.stream IS NULL
+),
+
+of_stream AS (
+    SELECT
+        calls.*,
+        ends.end_no,
+        ends.end_ns
+    FROM calls
+    ASOF JOIN (FROM ends WHERE is_of_stream) AS ends
+        ON calls.dump_no = ends.end_dump AND calls.stream = ends.end_stream AND calls.release_ns >= ends.end_ns
+),
+
+released AS (
+    FROM of_any
+    WHERE end_ns > blocked_ns
+    UNION ALL
+    FROM of_stream
+    WHERE end_ns > blocked_ns
+),
+
+running AS (
+    SELECT
+        activity_no,
+        dump_no,
+        precedence,
+        end_ns,
+        is_device,
+        max(CASE WHEN precedence = 0 THEN end_ns END) OVER (PARTITION BY dump_no ORDER BY activity_no ROWS UNBOUNDED PRECEDING)
+            AS busy_end_ns,
+        start_ns
+    FROM _activities
+    WHERE NOT is_device
+),
+
+operators AS (
+    SELECT
+        dump_no AS operator_dump,
+        start_ns AS operator_start_ns,
+        max(busy_end_ns) AS operators_end_ns
+    FROM running
+    WHERE precedence = 0
+    GROUP BY dump_no, start_ns
+),
+
+alone AS (
+    SELECT
+        running.dump_no,
+        running.end_ns,
+        running.activity_no,
+        operators.operators_end_ns
+    FROM running
+    ASOF LEFT JOIN operators
+        ON running.dump_no = operators.operator_dump AND running.end_ns > operators.operator_start_ns
+    WHERE running.precedence = 1
+)
+
+SELECT
+    dump_no,
+    release_ns,
+    max(blocked_ns) AS blocked_ns,
+    max_by(end_no, (blocked_ns, end_ns, end_no)) AS activity_no,
+    max_by(end_ns, (blocked_ns, end_ns, end_no)) AS released_ns,
+    max_by(thread, (blocked_ns, end_ns, end_no)) AS thread,
+    max_by(name, (blocked_ns, end_ns, end_no)) AS name
+FROM released
+GROUP BY dump_no, release_ns
+UNION ALL
+SELECT
+    dump_no,
+    end_ns AS release_ns,
+    end_ns AS blocked_ns,
+    max(activity_no) AS activity_no,
+    end_ns AS released_ns,
+    NULL AS thread,
+    NULL AS name
+FROM alone
+WHERE coalesce(operators_end_ns <= end_ns, TRUE)
+GROUP BY dump_no, end_ns

@@ -1,0 +1,148 @@
+-- One row per segment of a step's critical path on this rank.
+--
+-- rank     INTEGER  Rank.
+-- step     BIGINT   Step.
+-- piece_no BIGINT   As in path_pieces.
+-- lane     VARCHAR  stream N or thread N.
+-- kind     VARCHAR  compute, comm, copy, host, launch, turnaround, sync, input or unknown.
+-- name     VARCHAR  Kernel, or the innermost operator, call or annotation; (no event) where the host shows none.
+-- start_ns BIGINT   Start, aligned.
+-- end_ns   BIGINT   End, not included.
+-- verdict  VARCHAR  ok; of a collective peer not recorded where that may be a peer's time.
+--
+-- Scope: path
+-- Order: step, start_ns
+-- How: what no segment of a piece covers is unknown, and visible.
+WITH told AS (
+    SELECT
+        step,
+        piece_no,
+        start_ns,
+        end_ns,
+        kind,
+        activity_no,
+        NULL::BIGINT AS event_no,
+        lane AS lane_no,
+        NULL::VARCHAR AS call,
+        FALSE AS is_host
+    FROM _path_device
+    UNION ALL
+    SELECT
+        step,
+        piece_no,
+        start_ns,
+        end_ns,
+        kind,
+        NULL AS activity_no,
+        event_no,
+        thread AS lane_no,
+        call,
+        TRUE AS is_host
+    FROM _path_host_parts
+    UNION ALL
+    SELECT
+        pieces.step,
+        pieces.piece_no,
+        pieces.low_ns AS start_ns,
+        pieces.high_ns AS end_ns,
+        'comm' AS kind,
+        pieces.activity_no,
+        NULL AS event_no,
+        runs.lane AS lane_no,
+        NULL AS call,
+        FALSE AS is_host
+    FROM _path_pieces AS pieces
+    LEFT JOIN _runs AS runs ON pieces.activity_no = runs.activity_no
+    WHERE pieces.is_comm
+),
+
+cut AS (
+    SELECT
+        told.* EXCLUDE (start_ns, end_ns),
+        greatest(told.start_ns, pieces.low_ns) AS start_ns,
+        least(told.end_ns, pieces.high_ns) AS end_ns
+    FROM told
+    JOIN _path_pieces AS pieces ON told.step = pieces.step AND told.piece_no = pieces.piece_no
+    WHERE least(told.end_ns, pieces.high_ns) > greatest(told.start_ns, pieces.low_ns)
+),
+
+holes AS (
+    SELECT
+        pieces.step,
+        pieces.piece_no,
+        pieces.low_ns AS start_ns,
+        coalesce(min(cut.start_ns), pieces.high_ns) AS end_ns,
+        'unknown' AS kind
+    FROM _path_pieces AS pieces
+    LEFT JOIN cut ON pieces.step = cut.step AND pieces.piece_no = cut.piece_no
+    GROUP BY pieces.step, pieces.piece_no, pieces.low_ns, pieces.high_ns
+    HAVING coalesce(min(cut.start_ns), pieces.high_ns) > pieces.low_ns
+),
+
+whole AS (
+    FROM cut
+    UNION ALL BY NAME
+    FROM holes
+),
+
+activity_names AS (
+    SELECT
+        row_number() OVER () - 1 AS named_activity,
+        name AS activity_name,
+        category NOT IN ('kernel', 'memcpy', 'memset') AS is_host_activity
+    FROM events
+    WHERE kind IS NOT NULL
+),
+
+event_names AS (
+    SELECT
+        row_number() OVER () - 1 AS named_event,
+        name AS event_name
+    FROM events
+),
+
+aligned AS (
+    SELECT
+        whole.step,
+        whole.piece_no,
+        whole.kind,
+        CASE
+            WHEN whole.lane_no IS NULL THEN '(none)'
+            WHEN whole.is_host OR activity_names.is_host_activity THEN 'thread ' || whole.lane_no
+            ELSE 'stream ' || whole.lane_no
+        END AS lane,
+        coalesce(whole.call, activity_names.activity_name, event_names.event_name, '(no event)') AS name,
+        CASE
+            WHEN whole.start_ns = pieces.low_ns THEN pieces.start_ns
+            ELSE
+                whole.start_ns - clocks.offset_ns
+                - coalesce(round(clocks.drift_ppb * (whole.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT
+        END AS start_ns,
+        CASE
+            WHEN whole.end_ns = pieces.high_ns THEN pieces.end_ns
+            ELSE
+                whole.end_ns - clocks.offset_ns
+                - coalesce(round(clocks.drift_ppb * (whole.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT
+        END AS end_ns,
+        CASE WHEN pieces.is_comm AND NOT pieces.is_matched THEN 'peer not recorded' ELSE 'ok' END AS verdict
+    FROM whole
+    JOIN _path_pieces AS pieces ON whole.step = pieces.step AND whole.piece_no = pieces.piece_no
+    CROSS JOIN context
+    JOIN rank_clocks AS clocks ON context.rank = clocks.rank
+    LEFT JOIN activity_names ON whole.activity_no = activity_names.named_activity
+    LEFT JOIN event_names ON whole.event_no = event_names.named_event
+)
+
+SELECT
+    context.rank,
+    aligned.step,
+    aligned.piece_no,
+    aligned.lane,
+    aligned.kind,
+    aligned.name,
+    aligned.start_ns,
+    aligned.end_ns,
+    aligned.verdict
+FROM aligned
+CROSS JOIN context
+WHERE aligned.end_ns > aligned.start_ns
