@@ -15,6 +15,7 @@ import pytest
 from longpole import catalog
 from longpole.catalog import Relation, Scope
 from longpole.events import RAW_SCHEMA
+from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
 
 Columns = list[tuple[str, str]]
@@ -35,6 +36,11 @@ GIVEN: dict[Scope, set[str]] = {
     "path": {"events", "context", "dump_facts", *DATA},
     "paths": {"shard"},
     "replay": {"replay_edges"},
+    "ops": {"raw_ops"},
+    "timeline": {*DATA},
+    "replays": {*DATA},
+    "workers": set(),
+    "whatif": set(),
     "fleet": {"dumps"},
     "check": {"dumps"},
     "page": {"dumps"},
@@ -42,7 +48,8 @@ GIVEN: dict[Scope, set[str]] = {
 """Tables that no relation makes, by the scope that is given them."""
 
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run"}
-_SESSION: set[Scope] = {*_RUN, "dump", "fleet"}
+_TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
@@ -54,6 +61,11 @@ BELOW: dict[Scope, set[Scope]] = {
     "path": {"lib", "rank", "path", "clock", "steps"},
     "paths": {"path", "paths"},
     "replay": {"replay"},
+    "ops": {"lib", "ops"},
+    "timeline": {"lib", "ops", "timeline"},
+    "replays": {"lib", "ops", "timeline", "replay", "replays", "workers"},
+    "workers": {"lib", "ops", "replays", "workers"},
+    "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "page"},
@@ -163,6 +175,13 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
+    found |= evaluated("ops", {"raw_ops": arrow_columns(RAW_OPS)})
+    found |= evaluated("timeline", made("ops"))
+    # A task before knows the workers' scores, or their table is empty: its columns are what the header says.
+    scores = {"timeline_workers": header_of(KNOWN["timeline_workers"])}
+    found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
+    found |= evaluated("workers", made("ops", "replays"))
+    found |= evaluated("whatif", made("timeline", "replays", "workers"))
     views = session_views(found)
     found |= evaluated("fleet", views)
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})
@@ -175,7 +194,8 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
     views = {
         name: [run, *columns]
         for name, columns in found.items()
-        if KNOWN[name].scope in ("rank", "path", "paths", "clock", "steps", "run") and not KNOWN[name].is_private
+        if KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run")
+        and not KNOWN[name].is_private
     }
     return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], "events": [run, ("rank", "INTEGER"), *found["events"]]}
 

@@ -13,8 +13,11 @@ SOURCE = Path(__file__).parents[1] / "pipeline" / "longpole"
 
 LEVELS = (
     {"errors", "events", "config", "units", "text"},
-    {"catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster", "chrome_trace"},
-    {"report", "export", "analyze", "ingest", "synth"},
+    {
+        *("catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"),
+        *("chrome_trace", "timelines"),
+    },
+    {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
     {"cli", "__main__"},
 )
 """Parts of longpole from the ground up; a part is a module, or a folder with all its modules."""

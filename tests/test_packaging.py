@@ -85,7 +85,7 @@ def test_the_command_is_the_function_that_the_script_names(project: dict[str, An
 
 def test_what_is_imported_is_required(project: dict[str, Any]) -> None:
     required = {r.split(">")[0].split("[")[0] for r in project["project"]["dependencies"]}
-    names = {"vl_convert": "vl-convert-python"}
+    names = {"vl_convert": "vl-convert-python", "yaml": "pyyaml"}
     imported: set[str] = set()
     for path, source in shipped_files().items():
         if path.endswith(".py"):

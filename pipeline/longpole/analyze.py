@@ -6,21 +6,22 @@ A task whose inputs are those of a file already published is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import duckdb
 import msgspec
+import pyarrow as pa
 
-from longpole import __version__, catalog, config
+from longpole import __version__, catalog, config, timelines
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, quoted
+from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
-from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, dumps_table, file_digest, key_of
+from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
 
 MAX_SHARDS = 2_000
 """Run-level tasks of one run at most: beyond it shards are ten times as wide. A schedule that records four steps of
@@ -77,8 +78,8 @@ def analyze_run(
         LongpoleError: The run has no events.
     """
     manifest = store.manifest(run)
-    events = manifest.of("events")
-    if not events:
+    events, ops = manifest.of("events"), manifest.of(timelines.TABLE)
+    if not events and not ops:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
     for file in events:
         if not store.is_whole(run, file):
@@ -89,7 +90,7 @@ def analyze_run(
 
     known: dict[str, list[PublishedFile]] = {}
     for file in manifest.files:
-        if file.table != "events":
+        if file.table not in ("events", timelines.TABLE):
             known.setdefault(file.inputs, []).append(file)
     known = {inputs: files for inputs, files in known.items() if all(store.is_whole(run, f) for f in files)}
 
@@ -106,7 +107,8 @@ def analyze_run(
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
-    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *rank_files, *marts))
+    marts += timelines.answers(store, manifest, known, run_tasks, memory)
+    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *ops, *rank_files, *marts))
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
         store.publish(updated)
     store.sweep(updated)
@@ -117,41 +119,39 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
+    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
+    given.update(catalog.data_names())
+    relations = catalog.needed(task.scope, given)
+    read = {name for relation in relations for name in relation.reads}
     with store.scratch() as folder, connection(folder, task.memory) as con:
         for name, paths in task.tables:
             local = store.fetch(task.run, list(paths), folder)
             con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
-        _load_context(con, task)
-        given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
-        given.update(catalog.data_names())
-        relations = catalog.needed(task.scope, given)
-        for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
-            catalog.load_data(con, name)
+        _load_context(con, task, read)
         for relation in relations:
-            con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
+            name = relation.name
             if relation.is_private or relation.scope != task.scope:
+                con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {name} AS {relation.sql}")
                 continue
-            local_file = folder / f"{relation.name}.parquet"
-            con.execute(
-                f"COPY (FROM {relation.name} ORDER BY {relation.order}) TO {quoted(local_file)}"
-                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
-            )
-            row = con.execute(f"SELECT count(*) FROM {relation.name}").fetchone()
-            path = _place(relation.name, task)
-            digest, n_bytes = file_digest(local_file), local_file.stat().st_size
-            store.put(local_file, task.run, path)
+            # What is published is made once, as its file; relations after it read that.
+            file = folder / f"{name}.parquet"
+            n_rows = write_ordered(con, relation.sql, relation.order, file, is_sorted=relation.is_sorted)
+            con.execute(f"CREATE TEMP VIEW {name} AS FROM read_parquet({quoted(file)})")
+            steps = _step_range(con, task, name)
             published.append(
                 PublishedFile(
-                    relation.name,
-                    path,
+                    name,
+                    _place(name, task),
                     task.inputs,
-                    digest,
-                    n_bytes,
-                    row[0] if row else 0,
+                    file_digest(file),
+                    file.stat().st_size,
+                    n_rows,
                     task.rank,
-                    **_step_range(con, task, relation.name),
+                    **steps,
                 )
             )
+        for made in published:
+            store.put(folder / f"{made.table}.parquet", task.run, made.path)
     return published
 
 
@@ -283,12 +283,19 @@ def _tables(files: Sequence[PublishedFile], names: Sequence[str]) -> tuple[tuple
     return tuple((name, tuple(f.path for f in files if f.table == name)) for name in names)
 
 
-def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
+def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[str]) -> None:
+    """Make the small tables that the task's relations read: what a manifest says, and the data beside the SQL."""
     con.execute("CREATE TABLE context (rank INTEGER)")
     con.execute("INSERT INTO context VALUES ($1)", [task.rank])
     con.execute("CREATE TABLE shard (first_step BIGINT, last_step BIGINT)")
     con.execute("INSERT INTO shard VALUES ($1, $2)", [task.first_step, task.last_step])
-    con.register("dumps", dumps_table(task.told.dumps))
+    if "dumps" in read:
+        con.register("_dump_columns", pa.Table.from_batches([], DUMP_TABLE))
+        con.execute("CREATE TABLE dumps AS FROM _dump_columns")
+        rows = [{**msgspec.to_builtins(d), "file_name": PurePosixPath(d.path).name} for d in task.told.dumps]
+        if rows:  # by DuckDB: pyarrow imports pandas, where there is one, for each list that it is to convert
+            lists = ", ".join(f"unnest(${n + 1})" for n in range(len(DUMP_TABLE)))
+            con.execute(f"INSERT INTO dumps SELECT {lists}", [[row[n] for row in rows] for n in DUMP_TABLE.names])
     columns = ("rank", "host", "node", "rack", "rail")
     con.execute("CREATE TABLE topology (rank INTEGER, host VARCHAR, node VARCHAR, rack VARCHAR, rail VARCHAR)")
     if task.told.topology:
@@ -305,6 +312,8 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask) -> None:
             "INSERT INTO dump_facts VALUES ($1, $2, $3)",
             [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
         )
+    for name in sorted(read & set(catalog.data_names())):
+        catalog.load_data(con, name)
 
 
 def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:

@@ -21,13 +21,34 @@ from typing import Any, Literal, get_args
 
 import duckdb
 
-Scope = Literal["lib", "dump", "rank", "clock", "steps", "path", "paths", "run", "replay", "fleet", "page", "check"]
-"""What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all."""
+Scope = Literal[
+    "lib",
+    "dump",
+    "rank",
+    "path",
+    "clock",
+    "steps",
+    "paths",
+    "run",
+    "replay",
+    "ops",
+    "timeline",
+    "replays",
+    "workers",
+    "whatif",
+    "fleet",
+    "page",
+    "check",
+]
+"""What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all.
+
+From ops to whatif are an op timeline's: the file, all its ops, a range of steps, all steps, all answers.
+"""
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
-    "rank": ("dump", "rank", "path"),
-    "run": ("clock", "steps", "paths", "run", "replay"),
+    "rank": ("dump", "rank", "path", "ops"),
+    "run": ("clock", "steps", "paths", "run", "replay", "timeline", "replays", "workers", "whatif"),
     "fleet": ("fleet",),
     "pages": ("page",),
     "checks": ("check",),
@@ -58,6 +79,7 @@ class Relation:
     how: str
     order: str  # what its stored rows are sorted by: a total order
     is_view: bool  # read once, so not worth a table of its own
+    is_sorted: bool  # its rows nearly always come in that order
     sql: str
     reads: frozenset[str]
 
@@ -104,10 +126,11 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     scope = ""
     order = "ALL"
     is_view = "-- As: view" in header
+    is_sorted = "-- As: sorted" in header
     for line in header[1:]:
         if line.startswith("-- Scope: "):
             scope = line.removeprefix("-- Scope: ").strip()
-        elif line == "-- As: view":
+        elif line in ("-- As: view", "-- As: sorted"):
             continue
         elif line.startswith("-- Order: "):
             order = line.removeprefix("-- Order: ").strip()
@@ -124,9 +147,21 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
         scope = "page"
     if scope not in get_args(Scope) or scope not in LEVELS[folder]:
         raise ValueError(f"{file}: scope {scope!r} does not belong in {folder}/")
+    if is_sorted and order == "ALL":
+        raise ValueError(f"{file}: rows that come sorted need the columns of their order")
     grain = header[0].removeprefix("-- ").strip()
     return Relation(
-        name, folder, scope, grain, tuple(columns), " ".join(how).strip(), order, is_view, sql, _reads(con, sql, file)
+        name,
+        folder,
+        scope,
+        grain,
+        tuple(columns),
+        " ".join(how).strip(),
+        order,
+        is_view,
+        is_sorted,
+        sql,
+        _reads(con, sql, file),
     )
 
 

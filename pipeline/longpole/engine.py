@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import duckdb
@@ -14,6 +15,11 @@ def connection(folder: Path, memory: int, threads: int = 1) -> duckdb.DuckDBPyCo
     con.execute(f"SET memory_limit = '{int(memory)}B'")
     con.execute("SET temp_directory = $1", [str(folder / "spill")])
     con.execute("SET preserve_insertion_order = true")
+    con.execute("SET parquet_metadata_cache = true")  # a rank's file is opened by each relation that reads it
+    with contextlib.suppress(duckdb.CatalogException):
+        # Joins gather a few rows until they fill a vector, and let whole vectors pass them: rows lose their order, and
+        # what is written in it must be sorted. Undocumented, so a DuckDB without it sorts.
+        con.execute("SET enable_caching_operators = false")
     con.execute("SET asof_loop_join_threshold = 0")  # small left sides would loop: 2 s instead of 20 ms
     con.execute("SET enable_progress_bar = false")
     return con
@@ -22,3 +28,39 @@ def connection(folder: Path, memory: int, threads: int = 1) -> duckdb.DuckDBPyCo
 def quoted(path: Path | str) -> str:
     """Return a path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def write_ordered(
+    con: duckdb.DuckDBPyConnection, select: str, order: str, path: Path, *, is_sorted: bool = False
+) -> int:
+    """Write the rows of a SELECT to a Parquet file, in `order`, and return how many there are.
+
+    Args:
+        order: Columns that put the rows in a total order, or ALL.
+        is_sorted: They nearly always come in that order: then they are sorted only where the file shows that they did
+            not. A sort takes as long as writing the file.
+    """
+    if is_sorted:
+        attempt = path.with_name(f"as-it-comes.{path.name}")  # never the same name for other bytes: footers are cached
+        n_rows = _copy(con, f"FROM (\n{select}\n)", attempt)
+        if _is_in_order(con, order, attempt):
+            attempt.replace(path)
+            return n_rows
+        attempt.unlink()
+    return _copy(con, f"FROM (\n{select}\n) ORDER BY {order}", path)
+
+
+def _copy(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
+    row = con.execute(
+        f"COPY ({query}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _is_in_order(con: duckdb.DuckDBPyConnection, order: str, path: Path) -> bool:
+    """Return whether no row of a file comes before one that it follows; ROW, as ORDER BY, has NULL last."""
+    row = con.execute(
+        f"SELECT bool_and(before IS NULL OR before <= this) FROM (SELECT row({order}) AS this,"
+        f" lag(row({order})) OVER () AS before FROM read_parquet({quoted(path)}))"
+    ).fetchone()
+    return row is None or row[0] is not False

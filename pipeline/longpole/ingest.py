@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog
+from longpole import __version__, catalog, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
@@ -78,6 +78,7 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
+    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline; facts and devices are of all others
 
 
 def ingest_run(
@@ -106,6 +107,8 @@ def ingest_run(
     """
     before = _manifest_or_none(store, run)
     config_key = key_of(config.ingest_key(), rank_pattern)
+    others = timelines.of_job([c.url for c in candidates if not c.is_named], run)
+    candidates = [c for c in candidates if c.url not in others]
     known = _known(store, before)
     unchanged = {
         (d.path, d.n_bytes, d.modified): d.dump
@@ -153,6 +156,8 @@ def read_dump(task: ReadTask) -> ReadResult:
     with store.scratch() as folder:
         try:
             content = _content_of(task.dump)
+            if timelines.is_timeline(task.dump.url):
+                return _read_timeline(task, store, folder, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -171,12 +176,26 @@ def read_dump(task: ReadTask) -> ReadResult:
         return ReadResult(task.dump, content, facts, devices)
 
 
+def _read_timeline(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
+    job = timelines.job_beside(task.dump.url)
+    if (content, timelines.inputs_of(content, job)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
+    timeline = timelines.read_timeline(store, task.run, task.dump.url, told, job, folder, task.memory)
+    return ReadResult(task.dump, content, timeline=timeline)
+
+
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
-    """Return (content, inputs) of every dump of the manifest whose events are there, whole."""
+    """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
     if manifest is None:
         return ()
     whole = (f for f in manifest.of("events") if store.is_whole(manifest.run, f))
-    return tuple((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in whole)
+    ops = manifest.of(timelines.TABLE)
+    are_whole = all(store.is_whole(manifest.run, f) for f in ops)
+    return (
+        *((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in whole),
+        *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
+    )
 
 
 def _inputs_of(content: str, config_key: str) -> str:
@@ -319,12 +338,17 @@ def _merge(
     files = [
         f
         for f in (before.files if before else ())
-        if f.table != "events" or PurePosixPath(f.path).name.removesuffix(".parquet") in kept_contents
+        if (f.table != "events" or PurePosixPath(f.path).name.removesuffix(".parquet") in kept_contents)
+        and (f.table != timelines.TABLE or timelines.content_of(f) in kept_contents)
     ]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
     entries = list(kept)
     for result in fresh:
+        if result.timeline is not None:
+            entries += result.timeline.entries
+            files += result.timeline.files
+            continue
         if result.facts is None:
             entries.append(
                 DumpEntry(
@@ -360,6 +384,7 @@ def _merge(
         raise DumpError(
             f"no dump of run {run!r} can be read:\n{facts}", "Name profiler dumps: README lists the formats."
         )
+    _refuse_mixtures([d for d in entries if d.error is None])
     _refuse_overlaps([d for d in entries if d.error is None])
     return Manifest(run=run, config=config_text, dumps=tuple(entries), files=tuple(files))
 
@@ -445,6 +470,19 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         notes=tuple(notes),
         verdict="; ".join(doubts) or "ok",
     )
+
+
+def _refuse_mixtures(entries: Sequence[DumpEntry]) -> None:
+    """An op timeline is a whole job: beside another, or beside profiler dumps, a run would be two."""
+    jobs = {d.dump: d.path for d in entries if d.format == timelines.FORMAT}
+    others = [d.path for d in entries if d.format != timelines.FORMAT]
+    if len(jobs) > 1 or (jobs and others):
+        shown = "\n".join(f"  {path}" for path in [*sorted(jobs.values()), *others][:5])
+        raise LongpoleError(
+            f"an op timeline is a run of its own, and these are several:\n{shown}",
+            "Name one of them. Of a folder's timelines the one is taken whose metadata has the run's --name as its"
+            " trial_name.",
+        )
 
 
 def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:

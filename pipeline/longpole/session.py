@@ -29,6 +29,11 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
+_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run")
+_TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
+"""Scopes whose public relations a run may have in its store."""
+
+
 class Session:
     """Views over every run of a store, or over some; use as a context manager.
 
@@ -183,7 +188,7 @@ def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if r.scope in ("dump", "rank", "clock", "steps", "path", "paths", "run") and not r.is_private
+        if r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) and not r.is_private
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 

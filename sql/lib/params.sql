@@ -17,6 +17,12 @@
 -- rounded_ns        DOUBLE Ends deviate by this at least: 250 ns, what times in whole microseconds do by rounding alone.
 -- slow_link_ratio   DOUBLE  A group whose transfers take this much longer than its siblings' has a slow link: 1.25, since
 --     medians of sibling groups on one machine differ by up to a tenth.
+-- longest_epoch_s  DOUBLE  A start of an op beyond this is no time: 9 * 10^9 s, the year 2255, which still fits in ns.
+-- most_stages      BIGINT  A pipeline has no more stages than this: 256. The largest published ones have 64.
+-- hop_slack_ns     BIGINT  Starts and ends of one worker's sends, receives and passes are compared to within this: 50 µs, what
+--     recorders of different streams disagree by.
+-- clock_slack_ns   BIGINT  A transfer that ended before the last of those who meet had come is a clock's error to this: 10 ms.
+-- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 --
 -- Scope: lib
 SELECT
@@ -30,4 +36,9 @@ SELECT
     1e5::DOUBLE AS shared_clock_ns,
     1e-4::DOUBLE AS crystal_drift,
     250::DOUBLE AS rounded_ns,
-    1.25::DOUBLE AS slow_link_ratio
+    1.25::DOUBLE AS slow_link_ratio,
+    9e9::DOUBLE AS longest_epoch_s,
+    256::BIGINT AS most_stages,
+    50000::BIGINT AS hop_slack_ns,
+    10000000::BIGINT AS clock_slack_ns,
+    3::BIGINT AS slowest_percent

@@ -6,7 +6,6 @@
 -- group_id    VARCHAR  Process group.
 -- n_ranks     INTEGER  Ranks that take part: the group's, of a send or a receive two.
 -- clock_no    INTEGER  Ranks of one clock can be compared.
--- match_by    VARCHAR  seq, end or step.
 -- instance_no UBIGINT  Equal on all members of an instance, and of no other: as in _members.
 -- seq         BIGINT   As in _members.
 -- op          VARCHAR  Operation.
@@ -27,7 +26,6 @@ SELECT
     members.group_id,
     members.n_members AS n_ranks,
     clocks.clock_no,
-    members.match_by,
     members.instance AS instance_no,
     members.seq,
     members.op,

@@ -9,6 +9,7 @@
 -- is_matched  BOOLEAN  Whether every member of its group is recorded and on one clock.
 --
 -- Scope: steps
+-- As: view
 -- How: the path stays on its rank where the last arrival is later by no more than 5 µs or three residuals: ties of
 -- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ.
 WITH met AS (
@@ -22,10 +23,9 @@ WITH met AS (
         instances.end_ns AS instance_end_ns,
         instances.last_arrival_ns,
         instances.is_aligned AND instances.n_present = instances.n_ranks AS is_matched,
-        lasts.last_rank
+        instances.last_rank
     FROM _aligned AS aligned
     JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
-    JOIN _last_arrivals AS lasts ON aligned.instance_no = lasts.instance_no
 ),
 
 leaders AS (

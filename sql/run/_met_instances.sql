@@ -16,10 +16,13 @@
 -- is_one_op        BOOLEAN  Whether members agree on the operation.
 -- first_arrival_ns BIGINT   Earliest arrival.
 -- last_arrival_ns  BIGINT   Latest arrival.
+-- last_rank        INTEGER  Rank that came last, the lowest of equals.
 -- end_ns           BIGINT   Median end, the lower of two.
 -- end_spread_ns    BIGINT   Latest minus earliest end.
 --
 -- Scope: steps
+-- How: the latest arrival and the lowest rank that has it are one maximum: of arrivals, each with its rank taken off below
+-- the 2^32 that an arrival counts. Looking ranks up by the latest arrival would go over all members once more.
 SELECT
     instance_no,
     any_value(group_id) AS group_id,
@@ -37,6 +40,9 @@ SELECT
     min(op) = max(op) AS is_one_op,
     min(arrival_ns) AS first_arrival_ns,
     max(arrival_ns) AS last_arrival_ns,
+    (
+        max(arrival_ns)::HUGEINT * (1::HUGEINT << 32) - max(arrival_ns::HUGEINT * (1::HUGEINT << 32) - rank)
+    )::INTEGER AS last_rank,
     quantile_disc(end_ns, 0.5) AS end_ns,
     max(end_ns) - min(end_ns) AS end_spread_ns
 FROM _aligned

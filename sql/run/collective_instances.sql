@@ -29,7 +29,6 @@
 WITH timed AS (
     SELECT
         instances.*,
-        lasts.last_rank,
         instances.n_present = instances.n_ranks AS is_complete,
         greatest(instances.end_ns - instances.last_arrival_ns, 0) AS transfer_ns,
         CASE instances.op
@@ -39,23 +38,19 @@ WITH timed AS (
             WHEN 'all_to_all' THEN (instances.n_ranks - 1) / instances.n_ranks
             ELSE 1
         END AS bus_factor,
-        list_filter(
-            [
-                CASE
-                    WHEN instances.n_present < instances.n_ranks
-                        THEN 'peer not recorded: ' || instances.n_present || ' of ' || instances.n_ranks
-                END,
-                CASE WHEN NOT instances.is_aligned THEN 'clock not aligned' END,
-                CASE WHEN NOT instances.is_one_op THEN 'members disagree on the operation' END,
-                CASE
-                    WHEN NOT instances.is_one_size AND instances.op <> 'all_to_all'
-                        THEN 'members disagree on the size'
-                END
-            ],
-            lambda reason: reason IS NOT NULL
+        concat_ws(
+            '; ',
+            CASE
+                WHEN instances.n_present < instances.n_ranks
+                    THEN 'peer not recorded: ' || instances.n_present || ' of ' || instances.n_ranks
+            END,
+            CASE WHEN NOT instances.is_aligned THEN 'clock not aligned' END,
+            CASE WHEN NOT instances.is_one_op THEN 'members disagree on the operation' END,
+            CASE
+                WHEN NOT instances.is_one_size AND instances.op <> 'all_to_all' THEN 'members disagree on the size'
+            END
         ) AS reasons
     FROM _met_instances AS instances
-    JOIN _last_arrivals AS lasts ON instances.instance_no = lasts.instance_no
 )
 
 SELECT
@@ -79,6 +74,6 @@ SELECT
     CASE WHEN is_aligned AND is_complete THEN n_bytes / nullif(transfer_ns / 1e9, 0) END AS algbw_bytes_per_s,
     CASE WHEN is_aligned AND is_complete THEN bus_factor * n_bytes / nullif(transfer_ns / 1e9, 0) END AS busbw_bytes_per_s,
     is_complete,
-    CASE WHEN len(reasons) = 0 THEN 'ok' ELSE array_to_string(reasons, '; ') END AS verdict
+    CASE WHEN reasons = '' THEN 'ok' ELSE reasons END AS verdict
 FROM timed
 WHERE shard_step >= (SELECT first_step FROM shard)

@@ -18,20 +18,20 @@
 --
 -- Scope: steps
 -- Order: rank, step, activity_no
+-- As: sorted
 -- How: one step before the shard comes along for the paths that reach into it; its rows are another shard's.
 WITH waited AS (
     SELECT
         aligned.*,
         instances.is_aligned,
         instances.n_present,
-        lasts.last_rank,
+        instances.last_rank,
         least(
             greatest(instances.last_arrival_ns - aligned.arrival_ns, 0),
             greatest(aligned.end_ns - aligned.arrival_ns, 0)
         ) AS wait_ns
     FROM _aligned AS aligned
     JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
-    JOIN _last_arrivals AS lasts ON aligned.instance_no = lasts.instance_no
 )
 
 SELECT

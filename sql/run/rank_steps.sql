@@ -28,27 +28,61 @@
 --
 -- Scope: steps
 -- Order: step, rank
--- How: waits of a rank are joined to their union, for two communicators may wait at once.
+-- How: waits of a rank are joined to their union, for two communicators may wait at once. Most steps' waits follow each
+-- other, row by row: there their sum is the union, and only the others' are put in order. The rows' order decides how fast
+-- that is, never what comes of it.
 WITH waits AS (
     SELECT
         rank,
         step,
+        activity_no,
         arrival_ns,
         arrival_ns + wait_ns AS wait_end_ns,
-        max(arrival_ns + wait_ns) OVER (
-            PARTITION BY rank, step ORDER BY arrival_ns, activity_no
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ns
+        coalesce(
+            lag(rank) OVER () = rank AND lag(step) OVER () = step AND lag(arrival_ns + wait_ns) OVER () <= arrival_ns,
+            FALSE
+        ) AS follows
     FROM collectives
     WHERE wait_ns > 0 AND step IS NOT NULL
+),
+
+summed AS (
+    SELECT
+        rank,
+        step,
+        sum(wait_end_ns - arrival_ns) AS wait_ns,
+        count(*) FILTER (NOT follows) = 1 AS is_apart
+    FROM waits
+    GROUP BY rank, step
+),
+
+passed AS (
+    SELECT
+        waits.rank,
+        waits.step,
+        waits.arrival_ns,
+        waits.wait_end_ns,
+        max(waits.wait_end_ns) OVER (
+            PARTITION BY waits.rank, waits.step ORDER BY waits.arrival_ns, waits.activity_no
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ns
+    FROM waits
+    JOIN summed ON waits.rank = summed.rank AND waits.step = summed.step AND NOT summed.is_apart
 ),
 
 waited AS (
     SELECT
         rank AS wait_rank,
         step AS wait_step,
+        wait_ns::BIGINT AS wait_ns
+    FROM summed
+    WHERE is_apart
+    UNION ALL
+    SELECT
+        rank AS wait_rank,
+        step AS wait_step,
         sum(greatest(0, wait_end_ns - greatest(arrival_ns, coalesce(before_ns, arrival_ns))))::BIGINT AS wait_ns
-    FROM waits
+    FROM passed
     GROUP BY rank, step
 ),
 

@@ -2,11 +2,14 @@
 
 Run as `python tests/bench/run_level.py [--ranks 64] [--steps 200] [--collectives 100]`. The facts are made up in SQL;
 the tasks are those that `longpole analyze` sends to its workers, in this process, and their CPU time is what counts.
+The limits are for facts in one file. Beside them stand the same from a file for each rank, as a store has them, and
+that with critical paths: each collective hangs on the one before it, so that a step's path goes through all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import resource
 import tempfile
 import time
@@ -17,6 +20,7 @@ import duckdb
 
 from longpole import catalog
 from longpole.analyze import STEPS_PER_SHARD, AnalyzeTask, Told, evaluate
+from longpole.engine import write_ordered
 from longpole.store import DumpEntry, Manifest, Store
 
 CPU_LIMIT_S = 3.0
@@ -24,8 +28,8 @@ RSS_LIMIT_MIB = 1536.0
 STEP_NS = 100_000_000
 
 
-def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
-    """Write rank_collectives and rank_windows of a data-parallel job with pairs of ranks beside the world group."""
+def make_facts(folder: Path, ranks: int, steps: int, collectives: int, n_files: int) -> None:
+    """Write the facts of a data-parallel job with pairs of ranks beside the world group, in so many files each."""
     con = duckdb.connect()
     con.execute(
         f"""
@@ -58,7 +62,7 @@ def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
     }  # fmt: skip
     listed = catalog.relations()["rank_collectives"].columns
     columns = ", ".join(f"({values.get(c.name, 'NULL')})::{c.type} AS {c.name}" for c in listed)
-    con.execute(f"COPY (SELECT {columns} FROM made ORDER BY rank, step, k) TO '{folder / 'c.parquet'}'")
+    _write(con, f"SELECT {columns} FROM made", "rank, step, activity_no", folder, "c", n_files)
     known = {
         "rank": "rank", "capture": "0", "step": "step", "start_ns": f"step * {STEP_NS}",
         "end_ns": f"(step + 1) * {STEP_NS} + rank", "duration_ns": str(STEP_NS), "verdict": "'ok'",
@@ -66,30 +70,61 @@ def make_facts(folder: Path, ranks: int, steps: int, collectives: int) -> None:
     columns = ", ".join(
         f"({known.get(c.name, '0')})::{c.type} AS {c.name}" for c in catalog.relations()["rank_windows"].columns
     )
-    con.execute(f"COPY (SELECT {columns} FROM made WHERE k = 0 ORDER BY rank, step) TO '{folder / 'w.parquet'}'")
+    _write(con, f"SELECT {columns} FROM made WHERE k = 0", "rank, step", folder, "w", n_files)
+    chains = f"""
+        SELECT
+            rank, NULL::BIGINT AS step, step * {collectives} + k AS activity_no, step AS shard_step,
+            step * {collectives} + k - 1 AS root_no,
+            lag(base_ns + 300000 + jitter_ns) OVER (PARTITION BY rank ORDER BY step, k) AS root_ns
+        FROM made
+        QUALIFY root_ns IS NOT NULL
+        UNION ALL
+        SELECT
+            rank, step, NULL AS activity_no, step AS shard_step, step * {collectives} + k AS root_no,
+            base_ns + 300000 + jitter_ns AS root_ns
+        FROM made
+        WHERE k = {collectives} - 1
+    """
+    _write(con, chains, "rank, shard_step, activity_no, step", folder, "h", n_files)
 
 
-def measure(ranks: int, steps: int, collectives: int) -> tuple[float, float, float]:
+def _write(con: duckdb.DuckDBPyConnection, select: str, order: str, folder: Path, name: str, n_files: int) -> None:
+    con.execute(f"CREATE TABLE {name} AS {select}")
+    for n in range(n_files):
+        write_ordered(con, f"FROM {name} WHERE rank % {n_files} = {n}", order, folder / f"{name}{n}.parquet")
+
+
+def measure(
+    ranks: int, steps: int, collectives: int, *, n_files: int = 1, with_paths: bool = False
+) -> tuple[float, float, float]:
     """Return CPU seconds, wall seconds and peak MiB of the clock task and all step tasks."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = Store(str(folder / "store"))
         store.publish(Manifest(run="bench"))
         run = folder / "store" / "runs" / "bench"
-        make_facts(run, ranks, steps, collectives)
+        facts = (run, ranks, steps, collectives, n_files)
+        child = multiprocessing.get_context("spawn").Process(target=make_facts, args=facts)
+        child.start()  # a process of its own: what making them takes is not measured
+        child.join()
+        if child.exitcode:
+            raise SystemExit("the facts could not be made")
         dumps = tuple(
             DumpEntry(dump=f"{r}", path=f"{r}.json", n_bytes=1, rank=r, world_size=ranks, host=f"h{r // 8}")
             for r in range(ranks)
         )
-        tables = {"rank_collectives": ("c.parquet",), "rank_windows": ("w.parquet",)}
+        given = {
+            "rank_collectives": tuple(f"c{n}.parquet" for n in range(n_files)),
+            "rank_windows": tuple(f"w{n}.parquet" for n in range(n_files)),
+            "rank_chains": tuple(f"h{n}.parquet" for n in range(n_files)) if with_paths else (),
+        }
+        catalog.relations()  # parsed once in a process, as modules are imported
         cpu, wall = time.process_time(), time.perf_counter()
-        told = Told(dumps)
-        clocks = evaluate(
-            AnalyzeTask(store.url, "bench", "clock", (("rank_collectives", ("c.parquet",)),), told, "x", 1 << 30)
-        )
-        tables |= {f.table: (f.path,) for f in clocks}
+        sample = (("rank_collectives", given["rank_collectives"]),)
+        clocks = evaluate(AnalyzeTask(store.url, "bench", "clock", sample, Told(dumps), "x", 1 << 30))
+        tables = (*given.items(), *((f.table, (f.path,)) for f in clocks))
         for first in range(0, steps, STEPS_PER_SHARD):
-            task = AnalyzeTask(store.url, "bench", "steps", tuple(tables.items()), Told(), f"x{first}", 1 << 30)
+            task = AnalyzeTask(store.url, "bench", "steps", tables, Told(), f"x{first}", 1 << 30)
             evaluate(replace(task, first_step=first, last_step=first + STEPS_PER_SHARD - 1))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return time.process_time() - cpu, time.perf_counter() - wall, peak
@@ -102,12 +137,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--collectives", type=int, default=100)
     given = parser.parse_args()
-    cpu, wall, peak = measure(given.ranks, given.steps, given.collectives)
+    size = (given.ranks, given.steps, given.collectives)
+    cpu, wall, peak = measure(*size)
+    files_cpu, _, files_peak = measure(*size, n_files=given.ranks)
+    paths_cpu, _, paths_peak = measure(*size, n_files=given.ranks, with_paths=True)
     rows = given.ranks * given.steps * given.collectives
     print(f"{given.ranks} ranks x {given.steps} steps x {given.collectives} collectives = {rows:,} rows")
     print(f"CPU  {cpu:7.2f} s    {cpu / CPU_LIMIT_S:5.2f} of the limit ({CPU_LIMIT_S} s)")
     print(f"wall {wall:7.2f} s")
     print(f"RSS  {peak:7.0f} MiB  {peak / RSS_LIMIT_MIB:5.2f} of the limit ({RSS_LIMIT_MIB:.0f} MiB)")
+    print(f"from a file for each rank: CPU {files_cpu:.2f} s, RSS {files_peak:.0f} MiB")
+    print(f"and with critical paths:   CPU {paths_cpu:.2f} s, RSS {paths_peak:.0f} MiB")
 
 
 if __name__ == "__main__":

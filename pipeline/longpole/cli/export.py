@@ -12,9 +12,11 @@ from typing import Annotated, BinaryIO
 
 from cyclopts import Parameter
 from isal import isal_zlib
+from rich.console import Console
 
 from longpole import export as traces
-from longpole.chrome_trace import MARK, Sink
+from longpole import timeline_trace, timelines
+from longpole.chrome_trace import MARK, Sink, Written
 from longpole.cli.options import RunArgument, StoreOption, open_store, progress, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
@@ -44,13 +46,26 @@ def export(
 ) -> None:
     """Write all ranks of a run, on one clock, as a trace that ui.perfetto.dev and chrome://tracing open.
 
+    Of an op timeline the trace has each rank twice: as recorded, and as in the step without stragglers.
+
     Example: longpole export nightly-2117 --steps 100:104 -o trace.json.gz
     """
     console = stderr()
     wanted_steps, wanted_ranks = _steps(steps), _ranks(ranks)
     target = open_store(store)
-    target.manifest(run)
+    has_ops = bool(target.manifest(run).of(timelines.TABLE))
     path = _trace_path(output, f"{run}.trace.json.gz", force=force)
+    if has_ops:
+        with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
+            chosen = timeline_trace.choose(session.con, run, wanted_steps, wanted_ranks)
+            with (
+                _whole_file(path) as file,
+                _sink(file, is_packed=path.suffix == ".gz") as sink,
+                progress(console, "export ranks", len(chosen.ranks)) as advance,
+            ):
+                written = timeline_trace.write(session.con, chosen, sink, advance)
+        _tell(console, path, written)
+        return
     with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
         choice = traces.choose(session.con, run, wanted_steps, wanted_ranks)
         with (
@@ -61,6 +76,10 @@ def export(
             written = traces.write(session.con, choice, kind, sink, advance)
     if not choice.is_aligned:
         console.print(f"{printable(choice.clocks)}; each rank keeps its own clock in the trace")
+    _tell(console, path, written)
+
+
+def _tell(console: Console, path: Path, written: Written) -> None:
     if written.n_left_out:
         console.print(f"{written.n_left_out} slices that overlap too many others were left out")
     console.print(f"wrote {path}: {written.n_slices} slices")

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from longpole import config as run_config
-from longpole import topology
+from longpole import timelines, topology
 from longpole.cli.options import ClusterFlags, StoreOption, Work, open_store, stderr
 from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
@@ -49,7 +49,8 @@ def ingest(
     run = check_run_name(name or run_name(dumps))
     with Work(cluster.options(), console) as work, target.lock(run):
         manifest = read_into(target, run, dumps, config, rank_from, work, console)
-    console.print(f"wrote {len(manifest.of('events'))} files of events of run {run}")
+    files = [*manifest.of("events"), *manifest.of(timelines.TABLE)]
+    console.print(f"wrote {len(files)} files of {'events' if manifest.of('events') else 'ops'} of run {run}")
     print(run)
 
 

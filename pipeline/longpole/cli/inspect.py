@@ -8,6 +8,7 @@ import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
+from longpole import timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
@@ -27,6 +28,10 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
         print(f"{printable(candidate.name)}  ({bytes_text(candidate.n_bytes)})")
         tally = _Tally()
         try:
+            if timelines.is_timeline(candidate.url):
+                for line in timelines.described(candidate.url, candidate.name):
+                    print(f"  {printable(line)}")
+                continue
             with fsspec.open(candidate.url, "rb") as file:
                 reader = reader_for(head_of(file), candidate.name)
                 file.seek(0)

@@ -14,6 +14,6 @@ def runs(*, store: StoreOption = None) -> None:
     target = open_store(store)
     for run in target.runs():
         manifest = target.manifest(run)
-        ranks = {f.rank for f in manifest.of("events")}
+        ranks = {d.rank for d in manifest.dumps if d.rank is not None}
         size = sum(f.n_bytes for f in manifest.files)
         print(f"{run}\t{len(ranks)} ranks\t{len(manifest.dumps)} dumps\t{bytes_text(size)}")
