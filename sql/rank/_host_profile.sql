@@ -9,7 +9,7 @@
 -- is_operator BOOLEAN  Whether an operator does.
 -- is_compute  BOOLEAN  Whether an operator that counts as compute does.
 -- is_input    BOOLEAN  Whether a wait for input does.
--- is_blocking BOOLEAN  Whether a blocking call does.
+-- is_blocking BOOLEAN  Whether a synchronise or a blocking copy does.
 --
 -- Scope: path
 -- How: events of a thread nest, so the innermost at depth d is the one that started last at that depth. Where a dump's
@@ -53,7 +53,8 @@ ranges AS (
         (numbered.category = 'cpu_op')::INTEGER AS is_operator,
         (numbered.category = 'cpu_op' AND coalesce(numbered.kind = 'compute', FALSE))::INTEGER AS is_compute,
         (numbered.category IN ('annotation', 'cpu_op') AND input_names.name IS NOT NULL)::INTEGER AS is_input,
-        (numbered.category IN ('runtime', 'driver') AND blocking_calls.name IS NOT NULL)::INTEGER AS is_blocking
+        (numbered.category IN ('runtime', 'driver') AND coalesce(blocking_calls.what <> 'allocate', FALSE))::INTEGER
+            AS is_blocking
     FROM numbered
     JOIN bounds ON numbered.dump_no = bounds.dump_no
     LEFT JOIN input_names ON numbered.name = input_names.name

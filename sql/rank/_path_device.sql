@@ -11,7 +11,8 @@
 --
 -- Scope: path
 -- How: a gap is the launch's where the activity was ready last by its launch, or waited behind its stream for a call that
--- had not returned; the device's own pace up to 5 µs; else nothing explains it.
+-- had not returned; the device's own pace up to 5 µs, after an event
+-- up to 20 µs; else nothing explains it.
 WITH bounded AS (
     SELECT
         visits.*,
@@ -115,6 +116,7 @@ SELECT
     CASE
         WHEN blocker = 'launch' THEN 'launch'
         WHEN start_ns - ready_ns <= (SELECT turnaround_ns FROM params) THEN 'turnaround'
+        WHEN blocker = 'wait' AND start_ns - ready_ns <= (SELECT event_wait_ns FROM params) THEN 'turnaround'
         WHEN blocker = 'stream' AND launch_end_ns > ready_ns THEN 'launch'
         ELSE 'unknown'
     END AS kind,

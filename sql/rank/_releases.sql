@@ -10,7 +10,7 @@
 --
 -- Scope: rank
 -- How: a blocking call of a thread that launches waits for the activity that ends last inside it, on the call's stream
--- where the dump says one. Without a device, a collective that ends while no operator runs lets the host go on.
+-- where the dump says one; one that allocates is busy itself. Without a device, a collective that ends while no operator runs lets the host go on.
 WITH blocking AS (
     SELECT
         calls.dump_no,
@@ -21,7 +21,7 @@ WITH blocking AS (
         calls.correlation_id
     FROM events AS calls
     JOIN blocking_calls ON calls.name = blocking_calls.name
-    WHERE calls.category IN ('runtime', 'driver') AND calls.duration_ns > 0
+    WHERE calls.category IN ('runtime', 'driver') AND calls.duration_ns > 0 AND blocking_calls.what <> 'allocate'
 ),
 
 launching AS (
