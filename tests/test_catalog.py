@@ -33,8 +33,12 @@ GIVEN: dict[Scope, set[str]] = {
     "steps": {"dumps", "shard"},
     "run": {"dumps"},
     "path": {"events", "context", "dump_facts", *DATA},
+    "elements": {"events", "context", "dump_facts", *DATA},
+    "medians": set(),
+    "graph": {"events", "context", "dump_facts", "changes", "scenarios", "phase_patterns", *DATA},
+    "predict": {"changes", "scenarios"},
     "paths": {"shard"},
-    "replay": {"replay_edges"},
+    "replay": set(),
     "fleet": {"dumps"},
     "check": {"dumps"},
     "page": {"dumps"},
@@ -51,9 +55,13 @@ BELOW: dict[Scope, set[Scope]] = {
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
     "run": _RUN,
-    "path": {"lib", "rank", "path", "clock", "steps"},
+    "path": {"lib", "rank", "path", "graph", "clock", "steps"},
+    "elements": {"lib", "rank", "clock", "graph"},
+    "medians": {"elements"},
+    "graph": {"lib", "rank", "clock", "path", "graph", "medians"},
+    "predict": {"lib", "rank", "clock", "steps", "graph", "predict", "replay"},
     "paths": {"path", "paths"},
-    "replay": {"replay"},
+    "replay": {"replay", "predict"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "page"},
@@ -158,11 +166,26 @@ def chain() -> dict[str, Columns]:
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
     facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")]
     known = {n: c for n, c in made("clock", "steps").items() if n in ("rank_clocks", "path_pieces")}
-    found |= evaluated("path", {**known, **given, "dump_facts": facts})
+    given["dump_facts"] = facts
+    intervals = [("point_no", "BIGINT"), ("dump_no", "BIGINT"), ("thread", "BIGINT")]
+    intervals += [("start_ns", "BIGINT"), ("end_ns", "BIGINT")]
+    found |= evaluated("path", {**known, **given, "_host_intervals": intervals})
+    found |= evaluated("elements", {**known, **given})
+    found |= evaluated("medians", made("elements"))
+    asked = {
+        "changes": [
+            *(("scenario", "INTEGER"), ("what", "VARCHAR"), ("kind", "VARCHAR"), ("rank", "INTEGER")),
+            *(("pattern", "VARCHAR"), ("phase", "VARCHAR"), ("group_id", "VARCHAR"), ("factor", "DOUBLE")),
+            ("amount_ns", "BIGINT"),
+        ],
+        "scenarios": [("scenario", "INTEGER")],
+        "phase_patterns": [("phase", "VARCHAR"), ("pattern", "VARCHAR")],
+    }
+    hosts = {"_path_hosts": found["_path_hosts"]}
+    found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
+    found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked})
     found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
-    edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
-    found |= evaluated("replay", {"replay_edges": edges})
     views = session_views(found)
     found |= evaluated("fleet", views)
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})

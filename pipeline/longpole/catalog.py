@@ -21,13 +21,13 @@ from typing import Any, Literal, get_args
 
 import duckdb
 
-Scope = Literal["lib", "dump", "rank", "clock", "steps", "path", "paths", "run", "replay", "fleet", "page", "check"]
+Scope = Literal["lib", "dump", "rank", "clock", "steps", "path", "paths", "run", "elements", "medians", "graph", "predict", "replay", "fleet", "page", "check"]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all."""
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
-    "rank": ("dump", "rank", "path"),
-    "run": ("clock", "steps", "paths", "run", "replay"),
+    "rank": ("dump", "rank", "path", "elements", "graph"),
+    "run": ("clock", "steps", "paths", "run", "medians", "predict", "replay"),
     "fleet": ("fleet",),
     "pages": ("page",),
     "checks": ("check",),

@@ -38,7 +38,7 @@ bounds AS (
         dump_no,
         min(start_ns) AS low_ns,
         max(end_ns) AS high_ns
-    FROM _path_hosts
+    FROM _host_stretches
     GROUP BY dump_no
 ),
 

@@ -36,9 +36,23 @@ WITH told AS (
         NULL AS activity_no,
         event_no,
         thread AS lane_no,
+        NULL AS call,
+        TRUE AS is_host
+    FROM _host_parts
+    UNION ALL
+    SELECT
+        step,
+        piece_no,
+        start_ns,
+        end_ns,
+        'sync' AS kind,
+        NULL AS activity_no,
+        NULL AS event_no,
+        thread AS lane_no,
         call,
         TRUE AS is_host
-    FROM _path_host_parts
+    FROM _path_hosts
+    WHERE call IS NOT NULL
     UNION ALL
     SELECT
         pieces.step,
