@@ -13,6 +13,7 @@
 -- before_is_comm BOOLEAN Whether that one is a collective.
 -- wait_no       BIGINT   Activity of another stream that it waited for.
 -- launch_lag_ns BIGINT   From its launch to its start, no longer than usual where something else held it.
+-- usual_launch_ns BIGINT  What is usual on this rank from a launch to the start it held up: the median.
 -- stream_lag_ns BIGINT   From the end, or where is_behind is false the start, of the one before, likewise.
 -- wait_lag_ns   BIGINT   From the end of the one it waited for, likewise.
 -- stream_kind   VARCHAR  What the path calls that lag: turnaround, launch or unknown.
@@ -101,6 +102,7 @@ SELECT
         WHEN measured.launch_lag_ns < usual.usual_launch_ns THEN measured.launch_lag_ns
         WHEN measured.launch_lag_ns IS NOT NULL THEN usual.usual_launch_ns
     END AS launch_lag_ns,
+    usual.usual_launch_ns,
     CASE
         WHEN measured.blocker = 'stream' OR NOT measured.is_behind THEN measured.stream_lag_ns
         WHEN measured.stream_lag_ns < usual.usual_stream_ns THEN measured.stream_lag_ns

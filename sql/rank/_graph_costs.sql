@@ -16,7 +16,16 @@
 -- wait_ns      BIGINT   Lag behind the end of the one it waited for; NULL where it waited for none.
 --
 -- Scope: graph
-WITH fixed AS (
+-- How: with a rank at the median an activity takes no longer than its like on the median rank, and follows its launch within
+-- what is usual: a host that stalls inside the call shows as a long lag.
+WITH at_median AS (
+    SELECT DISTINCT changes.scenario
+    FROM changes
+    JOIN context ON changes.rank IS NULL OR changes.rank = context.rank
+    WHERE changes.what = 'fix'
+),
+
+fixed AS (
     SELECT
         changes.scenario,
         elements.activity_no,
@@ -46,10 +55,17 @@ costed AS (
             coalesce(fixed.device_ns, activities.end_ns - activities.start_ns) * coalesce(own.factor, 1)
         )::BIGINT AS work_ns,
         CASE
+            WHEN at_median.scenario IS NOT NULL AND activities.launch_lag_ns > activities.usual_launch_ns
+                THEN round(activities.usual_launch_ns * coalesce(launches.factor, 1))::BIGINT
             WHEN activities.launch_lag_ns > 0 THEN round(activities.launch_lag_ns * coalesce(launches.factor, 1))::BIGINT
             ELSE activities.launch_lag_ns
         END AS launch_ns,
         CASE
+            WHEN at_median.scenario IS NOT NULL
+                AND activities.is_behind
+                AND activities.stream_kind = 'launch'
+                AND activities.stream_lag_ns > activities.usual_launch_ns
+                THEN round(activities.usual_launch_ns * coalesce(streams.factor, 1))::BIGINT
             WHEN activities.is_behind AND activities.stream_lag_ns > 0
                 THEN round(activities.stream_lag_ns * coalesce(streams.factor, 1))::BIGINT
             ELSE activities.stream_lag_ns
@@ -62,6 +78,7 @@ costed AS (
     CROSS JOIN scenarios
     JOIN _activity_classes AS classes ON activities.activity_no = classes.activity_no
     LEFT JOIN fixed ON activities.activity_no = fixed.activity_no AND scenarios.scenario = fixed.scenario
+    LEFT JOIN at_median ON scenarios.scenario = at_median.scenario
     LEFT JOIN _class_factors AS own
         ON classes.class_no = own.class_no
         AND scenarios.scenario = own.scenario

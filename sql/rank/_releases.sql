@@ -6,11 +6,14 @@
 -- activity_no BIGINT   The activity whose end let it go.
 -- released_ns BIGINT   That end.
 -- thread      BIGINT   Thread that waited.
--- name        VARCHAR  The blocking call; NULL on a rank without a device, where a gap between operators waits.
+-- name        VARCHAR  The blocking call; (inferred wait) where none is recorded; NULL on a rank without a device, where a
+--     gap between operators waits.
 --
 -- Scope: rank
 -- How: a blocking call of a thread that launches waits for the activity that ends last inside it, on the call's stream
--- where the dump says one; one that allocates is busy itself. Without a device, a collective that ends while no operator runs lets the host go on.
+-- where the dump says one; one that allocates is busy itself. A wait is inferred where a thread makes no call for 10 ms inside
+-- an operator and goes on within 100 µs of the end of an activity that ran for at least half of that: allocators wait for
+-- events so, unrecorded. Without a device, a collective that ends while no operator runs lets the host go on.
 WITH blocking AS (
     SELECT
         calls.dump_no,
@@ -85,7 +88,78 @@ of_stream AS (
         ON calls.dump_no = ends.end_dump AND calls.stream = ends.end_stream AND calls.release_ns >= ends.end_ns
 ),
 
+calling AS (
+    SELECT
+        events.dump_no,
+        events.thread,
+        events.start_ns AS release_ns,
+        max(events.start_ns + events.duration_ns) OVER (
+            PARTITION BY events.dump_no, events.thread
+            ORDER BY events.start_ns, events.duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS blocked_ns
+    FROM events
+    JOIN launching ON events.dump_no = launching.dump_no AND events.thread = launching.launch_thread
+    WHERE events.category IN ('runtime', 'driver') AND events.duration_ns IS NOT NULL
+),
+
+silent AS (
+    SELECT
+        calling.*
+    FROM calling
+    CROSS JOIN params
+    WHERE calling.release_ns - calling.blocked_ns >= params.silent_ns
+),
+
+within AS (
+    SELECT
+        silent.dump_no,
+        silent.thread,
+        silent.blocked_ns,
+        silent.release_ns
+    FROM silent
+    JOIN events
+        ON silent.dump_no = events.dump_no
+        AND silent.thread = events.thread
+        AND events.category = 'cpu_op'
+        AND events.start_ns <= silent.blocked_ns
+        AND events.start_ns + events.duration_ns >= silent.release_ns
+    GROUP BY silent.dump_no, silent.thread, silent.blocked_ns, silent.release_ns
+),
+
+long_ends AS (
+    SELECT
+        dump_no AS end_dump,
+        end_ns,
+        max(activity_no) AS end_no,
+        min(start_ns) AS long_start_ns
+    FROM _activities
+    CROSS JOIN params
+    WHERE is_device AND end_ns - start_ns >= params.silent_ns / 2 AND EXISTS (FROM within)
+    GROUP BY dump_no, end_ns
+),
+
+unrecorded AS (
+    SELECT
+        within.dump_no,
+        within.blocked_ns,
+        within.release_ns,
+        within.thread,
+        '(inferred wait)' AS name,
+        NULL::BIGINT AS correlation_id,
+        NULL::BIGINT AS stream,
+        long_ends.end_no,
+        long_ends.end_ns
+    FROM within
+    ASOF JOIN long_ends ON within.dump_no = long_ends.end_dump AND within.release_ns >= long_ends.end_ns
+    CROSS JOIN params
+    WHERE within.release_ns - long_ends.end_ns <= params.silent_end_ns
+        AND 2 * (long_ends.end_ns - greatest(long_ends.long_start_ns, within.blocked_ns))
+        >= within.release_ns - within.blocked_ns
+),
+
 released AS (
+    FROM unrecorded
+    UNION ALL
     FROM of_any
     WHERE end_ns > blocked_ns
     UNION ALL
