@@ -21,7 +21,24 @@ from typing import Any, Literal, get_args
 
 import duckdb
 
-Scope = Literal["lib", "dump", "rank", "clock", "steps", "path", "paths", "run", "elements", "medians", "graph", "predict", "replay", "fleet", "page", "check"]
+Scope = Literal[
+    "lib",
+    "dump",
+    "rank",
+    "clock",
+    "steps",
+    "path",
+    "paths",
+    "run",
+    "elements",
+    "medians",
+    "graph",
+    "predict",
+    "replay",
+    "fleet",
+    "page",
+    "check",
+]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all."""
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
@@ -149,10 +166,15 @@ def _sorted(chosen: dict[str, Relation]) -> list[Relation]:
 
 def needed(scope: Scope, given: Iterable[str]) -> list[Relation]:
     """Return the relations of `scope` and all that they read, short of what is `given`, each after what it reads."""
+    return leading_to([r.name for r in relations().values() if r.scope == scope], given)
+
+
+def leading_to(names: Iterable[str], given: Iterable[str]) -> list[Relation]:
+    """Return these relations and all that they read, short of what is `given`, each after what it reads."""
     known = relations()
     given = set(given)
     wanted: dict[str, Relation] = {}
-    queue = [r.name for r in known.values() if r.scope == scope]
+    queue = list(names)
     while queue:
         name = queue.pop()
         if name in given or name in wanted or name not in known:

@@ -6,6 +6,7 @@
 -- factor   DOUBLE   Product of the changes that name it.
 --
 -- Scope: graph
+-- How: a change that names no kind is one of work, so it leaves the lags between activities alone.
 WITH classes AS (
     SELECT DISTINCT
         class_no,
@@ -29,7 +30,7 @@ CROSS JOIN kinds
 CROSS JOIN classes
 WHERE changes.what = 'scale'
     AND changes.group_id IS NULL
-    AND (changes.kind IS NULL OR changes.kind = kinds.kind)
+    AND kinds.kind = ANY(CASE WHEN changes.kind IS NULL THEN ['compute', 'comm', 'copy'] ELSE [changes.kind] END)
     AND (changes.phase IS NULL OR changes.phase = classes.phase)
     AND (changes.pattern IS NULL OR regexp_matches(classes.name, changes.pattern))
 GROUP BY changes.scenario, classes.class_no, kinds.kind

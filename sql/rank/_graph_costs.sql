@@ -22,7 +22,7 @@ WITH at_median AS (
     SELECT DISTINCT changes.scenario
     FROM changes
     JOIN context ON changes.rank IS NULL OR changes.rank = context.rank
-    WHERE changes.what = 'fix'
+    WHERE changes.what = 'fix' AND (changes.kind IS NULL OR changes.kind = 'host')
 ),
 
 fixed AS (
@@ -35,7 +35,9 @@ fixed AS (
     CROSS JOIN _elements AS elements
     JOIN element_medians AS medians
         ON elements.step = medians.step AND elements.name = medians.name AND elements.place = medians.place
-    WHERE changes.what = 'fix' AND medians.device_ns < elements.device_ns
+    WHERE changes.what = 'fix'
+        AND (changes.kind IS NULL OR changes.kind = 'compute')
+        AND medians.device_ns < elements.device_ns
     GROUP BY changes.scenario, elements.activity_no
 ),
 

@@ -19,7 +19,7 @@ WITH fixed AS (
     FROM changes
     JOIN context ON changes.rank IS NULL OR changes.rank = context.rank
     CROSS JOIN _median_points AS medians
-    WHERE changes.what = 'fix'
+    WHERE changes.what = 'fix' AND (changes.kind IS NULL OR changes.kind = 'host')
     GROUP BY changes.scenario, medians.point_no
 ),
 

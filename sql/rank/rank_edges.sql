@@ -201,6 +201,27 @@ completed AS (
         AND steps.capture = steps_before.capture
     CROSS JOIN scenarios
     WHERE steps.has_device
+    UNION ALL
+    SELECT
+        scenarios.scenario,
+        NULL AS source,
+        (SELECT rank::BIGINT << 41 FROM context) + (3::BIGINT << 38) + places.place AS node,
+        firsts.start_ns - clocks.offset_ns
+        - coalesce(round(clocks.drift_ppb * (firsts.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS cost_ns,
+        places.step
+    FROM (
+        SELECT
+            dump_no,
+            min(step) AS step,
+            min_by(start_ns, step) AS start_ns
+        FROM _windows
+        WHERE has_device
+        GROUP BY dump_no, capture
+    ) AS firsts
+    JOIN places ON firsts.dump_no = places.dump_no AND firsts.step = places.step
+    CROSS JOIN scenarios
+    CROSS JOIN context
+    JOIN rank_clocks AS clocks ON context.rank = clocks.rank
 ),
 
 edges AS (

@@ -39,5 +39,8 @@ SELECT
     capture,
     step,
     duration_ns AS measured_ns,
-    at_ns - CASE WHEN follows THEN before_ns ELSE start_ns END AS predicted_ns
+    CASE
+        WHEN CASE WHEN follows THEN before_ns ELSE start_ns END > at_ns THEN 0
+        ELSE at_ns - CASE WHEN follows THEN before_ns ELSE start_ns END
+    END AS predicted_ns
 FROM ended
