@@ -110,7 +110,7 @@ def _piece_kind(n: Activity, c: Candidate) -> str:
 
 
 def _innermost(events: Sequence[Event]) -> Event:
-    return max(events, key=lambda e: (e.start, -e.end, e.place))
+    return max(events, key=lambda e: (e.category in ("runtime", "driver"), e.start, -e.end, e.place))
 
 
 def host_pieces(rank: Rank, thread: int, a: int, b: int) -> Iterator[tuple[str, str, str, int, int]]:

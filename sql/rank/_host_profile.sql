@@ -12,8 +12,10 @@
 -- is_blocking BOOLEAN  Whether a synchronise or a blocking copy does.
 --
 -- Scope: path
--- How: events of a thread nest, so the innermost at depth d is the one that started last at that depth. Where a dump's
--- rounding lets one outlast what it stands in, the one that has ended is not taken: the latest that covers the instant is.
+-- How: events of a thread nest, so the innermost at depth d is the one that started last at that depth. A call is always
+-- innermost: dumps time calls and operators apart, and a call of 55 ms was seen to begin 8 µs before the operator that
+-- makes it. Where a dump's rounding lets an event outlast what it stands in, the one that has ended is not taken: the latest
+-- that covers the instant is.
 WITH input_names AS (
     SELECT DISTINCT names.name
     FROM (SELECT DISTINCT name FROM events WHERE category IN ('annotation', 'cpu_op')) AS names
@@ -49,6 +51,7 @@ ranges AS (
         numbered.thread,
         numbered.start_ns,
         numbered.start_ns + numbered.duration_ns AS end_ns,
+        (numbered.category IN ('runtime', 'driver'))::INTEGER AS is_call,
         (numbered.category <> 'annotation')::INTEGER AS is_busy,
         (numbered.category = 'cpu_op')::INTEGER AS is_operator,
         (numbered.category = 'cpu_op' AND coalesce(numbered.kind = 'compute', FALSE))::INTEGER AS is_compute,
@@ -74,6 +77,8 @@ turns AS (
         start_ns AS at_ns,
         end_ns,
         1 AS turn,
+        is_call,
+        is_call = 1 AS of_call,
         is_busy,
         is_operator,
         is_compute,
@@ -88,6 +93,8 @@ turns AS (
         end_ns AS at_ns,
         end_ns,
         -1 AS turn,
+        -is_call AS is_call,
+        is_call = 1 AS of_call,
         -is_busy AS is_busy,
         -is_operator AS is_operator,
         -is_compute AS is_compute,
@@ -104,7 +111,9 @@ open AS (
         at_ns,
         end_ns,
         turn,
-        sum(turn) OVER so_far AS depth,
+        of_call,
+        sum(turn) OVER so_far AS n_open,
+        sum(is_call) OVER so_far AS n_calls,
         sum(is_busy) OVER so_far AS n_busy,
         sum(is_operator) OVER so_far AS n_operators,
         sum(is_compute) OVER so_far AS n_compute,
@@ -123,7 +132,9 @@ stretches AS (
         thread,
         at_ns,
         next_ns,
-        depth,
+        n_open,
+        n_calls > 0 AS in_call,
+        CASE WHEN n_calls > 0 THEN n_calls ELSE n_open END AS depth,
         n_busy,
         n_operators,
         n_compute,
@@ -137,24 +148,26 @@ begun AS (
     SELECT
         dump_no AS begun_dump,
         thread AS begun_thread,
-        depth AS begun_depth,
+        of_call AS begun_call,
+        CASE WHEN of_call THEN n_calls ELSE n_open - n_calls END AS begun_depth,
         at_ns AS begun_ns,
         max(event_no) AS begun_no,
         max(end_ns) AS begun_end_ns
     FROM open
     WHERE turn = 1
-    GROUP BY dump_no, thread, depth, at_ns
+    GROUP BY dump_no, thread, of_call, begun_depth, at_ns
 ),
 
 named AS (
     SELECT
         stretches.*,
         begun.begun_no,
-        stretches.depth > 0 AND coalesce(begun.begun_end_ns <= stretches.at_ns, TRUE) AS is_astray
+        stretches.n_open > 0 AND coalesce(begun.begun_end_ns <= stretches.at_ns, TRUE) AS is_astray
     FROM stretches
     ASOF LEFT JOIN begun
         ON stretches.dump_no = begun.begun_dump
         AND stretches.thread = begun.begun_thread
+        AND stretches.in_call = begun.begun_call
         AND stretches.depth = begun.begun_depth
         AND stretches.at_ns >= begun.begun_ns
 ),
@@ -164,7 +177,7 @@ mended AS (
         astray.dump_no AS mended_dump,
         astray.thread AS mended_thread,
         astray.at_ns AS mended_ns,
-        max_by(ranges.event_no, (ranges.start_ns, -ranges.end_ns, ranges.event_no)) AS mended_no
+        max_by(ranges.event_no, (ranges.is_call, ranges.start_ns, -ranges.end_ns, ranges.event_no)) AS mended_no
     FROM (FROM named WHERE is_astray) AS astray
     JOIN ranges
         ON astray.dump_no = ranges.dump_no
@@ -179,7 +192,7 @@ SELECT
     named.thread,
     named.at_ns AS start_ns,
     named.next_ns AS end_ns,
-    CASE WHEN named.is_astray THEN mended.mended_no WHEN named.depth > 0 THEN named.begun_no END AS event_no,
+    CASE WHEN named.is_astray THEN mended.mended_no WHEN named.n_open > 0 THEN named.begun_no END AS event_no,
     named.n_busy > 0 AS is_busy,
     named.n_operators > 0 AS is_operator,
     named.n_compute > 0 AS is_compute,

@@ -12,7 +12,7 @@
 --
 -- Scope: path
 -- Order: step, start_ns
--- How: what no segment of a piece covers is unknown, and visible.
+-- How: what no segment of a piece covers is unknown, and visible, under the name of the activity that it leads to.
 WITH told AS (
     SELECT
         step,
@@ -80,17 +80,30 @@ cut AS (
     WHERE least(told.end_ns, pieces.high_ns) > greatest(told.start_ns, pieces.low_ns)
 ),
 
+firsts AS (
+    SELECT
+        step,
+        piece_no,
+        min(start_ns) AS start_ns,
+        min_by(activity_no, start_ns) AS activity_no
+    FROM cut
+    GROUP BY step, piece_no
+),
+
 holes AS (
     SELECT
         pieces.step,
         pieces.piece_no,
         pieces.low_ns AS start_ns,
-        coalesce(min(cut.start_ns), pieces.high_ns) AS end_ns,
-        'unknown' AS kind
+        coalesce(firsts.start_ns, pieces.high_ns) AS end_ns,
+        'unknown' AS kind,
+        coalesce(firsts.activity_no, pieces.activity_no) AS activity_no,
+        runs.lane AS lane_no,
+        FALSE AS is_host
     FROM _path_pieces AS pieces
-    LEFT JOIN cut ON pieces.step = cut.step AND pieces.piece_no = cut.piece_no
-    GROUP BY pieces.step, pieces.piece_no, pieces.low_ns, pieces.high_ns
-    HAVING coalesce(min(cut.start_ns), pieces.high_ns) > pieces.low_ns
+    LEFT JOIN firsts ON pieces.step = firsts.step AND pieces.piece_no = firsts.piece_no
+    LEFT JOIN _runs AS runs ON coalesce(firsts.activity_no, pieces.activity_no) = runs.activity_no
+    WHERE coalesce(firsts.start_ns, pieces.high_ns) > pieces.low_ns
 ),
 
 whole AS (
