@@ -66,7 +66,7 @@ ends AS (
         end_ns,
         max(activity_no) AS source_no
     FROM lanes
-    WHERE is_device AND EXISTS (FROM free)
+    WHERE is_device AND (SELECT count(*) > 0 FROM free)
     GROUP BY dump_no, end_ns
 ),
 

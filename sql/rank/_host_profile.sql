@@ -35,38 +35,42 @@ numbered AS (
     FROM events
 ),
 
-bounds AS (
+stretch_ends AS (
     SELECT
-        dump_no,
-        min(start_ns) AS low_ns,
-        max(end_ns) AS high_ns
+        dump_no AS stretch_dump,
+        start_ns AS stretch_start_ns,
+        end_ns AS stretch_end_ns
     FROM _host_stretches
-    GROUP BY dump_no
+),
+
+near AS (
+    SELECT numbered.*
+    FROM (
+        FROM numbered
+        WHERE category IN ('annotation', 'cpu_op', 'runtime', 'driver') AND thread IS NOT NULL AND duration_ns > 0
+    ) AS numbered
+    ASOF JOIN stretch_ends
+        ON numbered.dump_no = stretch_ends.stretch_dump AND numbered.start_ns < stretch_ends.stretch_end_ns
+    WHERE stretch_ends.stretch_start_ns < numbered.start_ns + numbered.duration_ns
 ),
 
 ranges AS (
     SELECT
-        numbered.event_no,
-        numbered.dump_no,
-        numbered.thread,
-        numbered.start_ns,
-        numbered.start_ns + numbered.duration_ns AS end_ns,
-        (numbered.category IN ('runtime', 'driver'))::INTEGER AS is_call,
-        (numbered.category <> 'annotation')::INTEGER AS is_busy,
-        (numbered.category = 'cpu_op')::INTEGER AS is_operator,
-        (numbered.category = 'cpu_op' AND coalesce(numbered.kind = 'compute', FALSE))::INTEGER AS is_compute,
-        (numbered.category IN ('annotation', 'cpu_op') AND input_names.name IS NOT NULL)::INTEGER AS is_input,
-        (numbered.category IN ('runtime', 'driver') AND coalesce(blocking_calls.what <> 'allocate', FALSE))::INTEGER
+        near.event_no,
+        near.dump_no,
+        near.thread,
+        near.start_ns,
+        near.start_ns + near.duration_ns AS end_ns,
+        (near.category IN ('runtime', 'driver'))::INTEGER AS is_call,
+        (near.category <> 'annotation')::INTEGER AS is_busy,
+        (near.category = 'cpu_op')::INTEGER AS is_operator,
+        (near.category = 'cpu_op' AND coalesce(near.kind = 'compute', FALSE))::INTEGER AS is_compute,
+        (near.category IN ('annotation', 'cpu_op') AND input_names.name IS NOT NULL)::INTEGER AS is_input,
+        (near.category IN ('runtime', 'driver') AND coalesce(blocking_calls.what <> 'allocate', FALSE))::INTEGER
             AS is_blocking
-    FROM numbered
-    JOIN bounds ON numbered.dump_no = bounds.dump_no
-    LEFT JOIN input_names ON numbered.name = input_names.name
-    LEFT JOIN blocking_calls ON numbered.name = blocking_calls.name
-    WHERE numbered.category IN ('annotation', 'cpu_op', 'runtime', 'driver')
-        AND numbered.thread IS NOT NULL
-        AND numbered.duration_ns > 0
-        AND numbered.start_ns < bounds.high_ns
-        AND numbered.start_ns + numbered.duration_ns > bounds.low_ns
+    FROM near
+    LEFT JOIN input_names ON near.name = input_names.name
+    LEFT JOIN blocking_calls ON near.name = blocking_calls.name
 ),
 
 turns AS (
