@@ -305,7 +305,7 @@ def _median_lags(rank: Rank, chosen: Mapping[int, Candidate | None]) -> dict[str
         c = chosen[n.no]
         if c is not None and not (c.by == "stream" and c.at > n.start):
             lags[c.by].append(n.start - c.at)
-    return {by: sorted(values)[(len(values) - 1) // 2] for by, values in lags.items()}
+    return {by: min(sorted(values)[(len(values) - 1) // 2], EVENT_WAIT_NS) for by, values in lags.items()}
 
 
 def _host_edges(rank: Rank, change: Change | None, edges: Edges) -> dict[tuple[int, int], Node]:

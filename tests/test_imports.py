@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "pipeline" / "longpole"
 LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {"catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster", "chrome_trace"},
-    {"report", "export", "analyze", "ingest", "synth"},
+    {"report", "export", "analyze", "ingest", "synth", "whatif"},
     {"cli", "__main__"},
 )
 """Parts of longpole from the ground up; a part is a module, or a folder with all its modules."""

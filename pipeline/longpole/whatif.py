@@ -111,7 +111,7 @@ def ask(
         raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
     numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
     _check(manifest, numbered)
-    folder = f"whatif/{uuid.uuid4().hex}"
+    folder = f"whatif-{uuid.uuid4().hex}"
     phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
     asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
     try:

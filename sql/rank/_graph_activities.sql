@@ -13,7 +13,8 @@
 -- before_is_comm BOOLEAN Whether that one is a collective.
 -- wait_no       BIGINT   Activity of another stream that it waited for.
 -- launch_lag_ns BIGINT   From its launch to its start, no longer than usual where something else held it.
--- usual_launch_ns BIGINT  What is usual on this rank from a launch to the start it held up: the median.
+-- usual_launch_ns BIGINT  What is usual on this rank from a launch to the start it held up: the median,
+--     20 µs at most.
 -- stream_lag_ns BIGINT   From the end, or where is_behind is false the start, of the one before, likewise.
 -- wait_lag_ns   BIGINT   From the end of the one it waited for, likewise.
 -- stream_kind   VARCHAR  What the path calls that lag: turnaround, launch or unknown.
@@ -21,7 +22,7 @@
 --
 -- Scope: graph
 -- How: what held an activity keeps its measured lag, so that nothing changed changes nothing. What did not hold it would
--- have let it go after the lag that is usual on this rank, or sooner where it was seen to.
+-- have let it go after the lag that is usual on this rank, no longer than 20 µs, or sooner where it was seen to.
 WITH clock AS (
     SELECT
         clocks.offset_ns,
@@ -78,10 +79,18 @@ measured AS (
 
 usual AS (
     SELECT
-        coalesce(quantile_disc(launch_lag_ns, 0.5) FILTER (blocker = 'launch'), 0) AS usual_launch_ns,
-        coalesce(quantile_disc(stream_lag_ns, 0.5) FILTER (blocker = 'stream' AND is_behind), 0) AS usual_stream_ns,
-        coalesce(quantile_disc(wait_lag_ns, 0.5) FILTER (blocker = 'wait'), 0) AS usual_wait_ns
+        least(
+            coalesce(quantile_disc(launch_lag_ns, 0.5) FILTER (blocker = 'launch'), 0), any_value(params.event_wait_ns)
+        ) AS usual_launch_ns,
+        least(
+            coalesce(quantile_disc(stream_lag_ns, 0.5) FILTER (blocker = 'stream' AND is_behind), 0),
+            any_value(params.event_wait_ns)
+        ) AS usual_stream_ns,
+        least(
+            coalesce(quantile_disc(wait_lag_ns, 0.5) FILTER (blocker = 'wait'), 0), any_value(params.event_wait_ns)
+        ) AS usual_wait_ns
     FROM measured
+    CROSS JOIN params
 )
 
 SELECT

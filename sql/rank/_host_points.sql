@@ -11,7 +11,7 @@
 -- released_no BIGINT   The activity whose end let the host go on; NULL where it had not waited.
 -- release_lag_ns BIGINT From that end to the point.
 -- launches    BOOLEAN  Whether an activity was launched at it.
--- completes   BIGINT   The step whose completion it is, for want of device work; else NULL.
+-- completes   BIGINT   The step whose marker ends at it, where that launched no device work; else NULL.
 --
 -- Scope: graph
 WITH clock AS (
@@ -59,15 +59,16 @@ instants AS (
     GROUP BY dump_no, blocked_ns
     UNION ALL
     SELECT
-        dump_no,
-        end_ns AS own_ns,
+        steps.dump_no,
+        steps.end_ns AS own_ns,
         3 AS place,
         NULL AS thread,
         NULL AS released_no,
         NULL AS released_ns,
-        step AS completes
-    FROM _completions
-    WHERE activity_no IS NULL
+        steps.step AS completes
+    FROM _host_steps AS steps
+    JOIN _windows AS windows ON steps.dump_no = windows.dump_no AND steps.step = windows.step
+    WHERE NOT steps.has_device OR windows.n_launched = 0
 ),
 
 aligned AS (

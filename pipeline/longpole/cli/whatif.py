@@ -106,10 +106,8 @@ def _scaled(text: str) -> Change:
         if name in found:
             raise UsageError(f"--scale {text!r} gives two of {key}", "Use --scale twice.")
         found[name] = _rank(value) if name == "rank" else term if name == "kind" else value
-    if (
-        ("group" in found
-        and set(found) - {"group", "kind"})
-        or ("group" in found and found.get("kind", "comm") != "comm")
+    if ("group" in found and set(found) - {"group", "kind"}) or (
+        "group" in found and found.get("kind", "comm") != "comm"
     ):
         raise UsageError(f"--scale {text!r}: a group has exchanges alone", "Write it as --scale group:ID=0.5.")
     return Change("scale", factor=factor, **found)
