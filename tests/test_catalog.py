@@ -268,7 +268,7 @@ def test_the_header_lists_the_columns_the_page_query_has(name: str, chain: dict[
     for relation in catalog.needed("page", tables):
         if relation.scope == "lib":
             con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
-    texts = {"run": "one", "baseline": "two", "measure": "idle"}
+    texts = {"run": "one", "baseline": "two", "measure": "idle", "ranges": []}
     wanted = con.extract_statements(KNOWN[name].sql)[0].named_parameters
     given = {p: texts.get(p, 10) for p in wanted}
     assert header_of(KNOWN[name]) == columns_of(con, KNOWN[name].sql, given)

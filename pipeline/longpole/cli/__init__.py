@@ -18,6 +18,7 @@ COMMANDS = (
     "ingest",
     "analyze",
     "report",
+    "explain",
     "whatif",
     "export",
     "query",

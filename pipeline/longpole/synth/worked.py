@@ -130,7 +130,29 @@ def make(timeline: Timeline, n_ranks: int, n_steps: int) -> MadeRun:
                 _Step(rows, timeline, index, n_ranks).write()
                 yield rows.rank, rows.take()
 
-    return MadeRun(facts=tuple(rank_facts(rank, n_ranks) for rank in range(n_ranks)), chunks=chunks)
+    def path() -> Iterator[dict[str, object]]:
+        for index in range(n_steps):
+            for kind, duration_ns in _path(timeline).items():
+                yield {"step": FIRST_STEP + index, "rank": 0, "kind": kind, "duration_ns": duration_ns}
+
+    facts = tuple(rank_facts(rank, n_ranks) for rank in range(n_ranks))
+    return MadeRun(facts=facts, chunks=chunks, lists={"path": path})
+
+
+def _path(timeline: Timeline) -> dict[str, int]:
+    """Return the time of each kind on a step's critical path, in ns; all ranks are alike, so it is the lowest's.
+
+    Kernels follow each other, so it is every compute kernel, and of the exchange what the optimizer waits for.
+    """
+    exposed = timeline.optimizer[0][0] - timeline.backward[-1][1]
+    path = {"compute": (timeline.duration - timeline.forward[0][0] - exposed) * MS}
+    if exposed:
+        path["comm"] = exposed * MS
+    if timeline.is_input_late:
+        path["input"] = timeline.forward[0][0] * MS - _LATE_LOADER_NS
+        path["host"] = _LATE_LOADER_NS - _LATE_CALL_NS
+        path["launch"] = _LATE_CALL_NS
+    return path
 
 
 _FIRST_WINDOW_NS = ORIGIN_NS + 100 * MS
