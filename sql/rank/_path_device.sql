@@ -44,7 +44,7 @@ placed AS (
     FROM bounded
     ASOF LEFT JOIN starts
         ON bounded.dump_no = starts.start_dump
-        AND bounded.lane = starts.start_lane
+        AND coalesce(bounded.lane, -1) = coalesce(starts.start_lane, -1)
         AND bounded.low_ns >= starts.start_ns
 ),
 
@@ -67,7 +67,7 @@ gone AS (
             PARTITION BY placed.step, placed.piece_no, placed.visit_no ORDER BY placed.place
         ) AS next_ready_ns
     FROM placed
-    JOIN _runs AS runs ON placed.dump_no = runs.dump_no AND placed.lane = runs.lane AND placed.place = runs.place
+    JOIN _runs AS runs ON placed.dump_no = runs.dump_no AND placed.lane IS NOT DISTINCT FROM runs.lane AND placed.place = runs.place
     JOIN _blockers AS blockers ON runs.activity_no = blockers.activity_no
 ),
 

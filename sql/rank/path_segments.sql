@@ -80,36 +80,67 @@ cut AS (
     WHERE least(told.end_ns, pieces.high_ns) > greatest(told.start_ns, pieces.low_ns)
 ),
 
-firsts AS (
+ordered AS (
     SELECT
-        step,
-        piece_no,
-        min(start_ns) AS start_ns,
-        min_by(activity_no, start_ns) AS activity_no
+        cut.* REPLACE (greatest(cut.start_ns, coalesce(max(cut.end_ns) OVER earlier, cut.start_ns)) AS start_ns),
+        max(cut.end_ns) OVER earlier AS before_end_ns,
+        lead(cut.step) OVER (PARTITION BY cut.step, cut.piece_no ORDER BY cut.start_ns, cut.end_ns) IS NULL AS is_last
     FROM cut
-    GROUP BY step, piece_no
+    WINDOW earlier AS (
+        PARTITION BY cut.step, cut.piece_no ORDER BY cut.start_ns, cut.end_ns
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 ),
 
 holes AS (
     SELECT
+        ordered.step,
+        ordered.piece_no,
+        coalesce(ordered.before_end_ns, pieces.low_ns) AS start_ns,
+        ordered.start_ns AS end_ns,
+        ordered.activity_no
+    FROM ordered
+    JOIN _path_pieces AS pieces ON ordered.step = pieces.step AND ordered.piece_no = pieces.piece_no
+    UNION ALL
+    SELECT
         pieces.step,
         pieces.piece_no,
-        pieces.low_ns AS start_ns,
-        coalesce(firsts.start_ns, pieces.high_ns) AS end_ns,
-        'unknown' AS kind,
-        coalesce(firsts.activity_no, pieces.activity_no) AS activity_no,
-        runs.lane AS lane_no,
-        FALSE AS is_host
+        coalesce(ordered.end_ns, pieces.low_ns) AS start_ns,
+        pieces.high_ns AS end_ns,
+        pieces.activity_no
     FROM _path_pieces AS pieces
-    LEFT JOIN firsts ON pieces.step = firsts.step AND pieces.piece_no = firsts.piece_no
-    LEFT JOIN _runs AS runs ON coalesce(firsts.activity_no, pieces.activity_no) = runs.activity_no
-    WHERE coalesce(firsts.start_ns, pieces.high_ns) > pieces.low_ns
+    LEFT JOIN ordered ON pieces.step = ordered.step AND pieces.piece_no = ordered.piece_no AND ordered.is_last
 ),
 
 whole AS (
-    FROM cut
-    UNION ALL BY NAME
+    SELECT
+        step,
+        piece_no,
+        start_ns,
+        end_ns,
+        kind,
+        activity_no,
+        event_no,
+        lane_no,
+        call,
+        is_host
+    FROM ordered
+    WHERE end_ns > start_ns
+    UNION ALL
+    SELECT
+        holes.step,
+        holes.piece_no,
+        holes.start_ns,
+        holes.end_ns,
+        'unknown' AS kind,
+        holes.activity_no,
+        NULL AS event_no,
+        runs.lane AS lane_no,
+        NULL AS call,
+        FALSE AS is_host
     FROM holes
+    LEFT JOIN _runs AS runs ON holes.activity_no = runs.activity_no
+    WHERE holes.end_ns > holes.start_ns
 ),
 
 activity_names AS (

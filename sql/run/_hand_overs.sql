@@ -10,7 +10,8 @@
 --
 -- Scope: steps
 -- How: the path stays on its rank where the last arrival is later by no more than 5 µs or three residuals: ties of
--- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ.
+-- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ;
+-- a group of one, in a job of more ranks, is one whose members are not known.
 WITH met AS (
     SELECT
         aligned.rank,
@@ -21,7 +22,9 @@ WITH met AS (
         instances.instance_no,
         instances.end_ns AS instance_end_ns,
         instances.last_arrival_ns,
-        instances.is_aligned AND instances.n_present = instances.n_ranks AS is_matched,
+        instances.is_aligned
+        AND instances.n_present = instances.n_ranks
+        AND (instances.n_ranks > 1 OR (SELECT count(*) FROM ranks) = 1) AS is_matched,
         lasts.last_rank
     FROM _aligned AS aligned
     JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
