@@ -172,8 +172,8 @@ class _Rank:
         self.pending.setdefault(target, []).append(self.last[source])
         if self.random.random() < 0.6:
             event = self.call("cudaEventRecord", self.some(1, 2))
-            self.call("cudaStreamWaitEvent", self.some(1, 2))
-            self.last[source].row.setdefault("awaited", []).append((target, event["start_ns"], len(self.work)))
+            wait = self.call("cudaStreamWaitEvent", self.some(1, 2))
+            self.last[source].row.setdefault("awaited", []).append((target, event["start_ns"], wait["start_ns"]))
 
     def launch(self, stream: int, *, kind: str = "kernel") -> None:
         name = self.random.choice(("gemm", "softmax", "norm"))
@@ -291,17 +291,13 @@ class _Rank:
                 kernel(r["start"], end, stream=r["stream"], launch=r["launch"], name=r["name"], **r.get("more", {}))
                 | {"category": r["category"]}
             )
-            for target, record, place in r.get("awaited", []):
-                follower = next((f for f in self.work[place:] if f.row["stream"] == target), None)
-                if follower is not None:
-                    begun = follower.before.row["start"] + 1 if follower.before else follower.row["start"] - 2
-                    at = self.random.choice((begun, self.random.randint(begun, follower.row["start"])))
-                    rows.append(stream_wait(at, stream=target, wait_stream=r["stream"], record=record))
+            for target, record, at in r.get("awaited", []):
+                rows.append(stream_wait(at, stream=target, wait_stream=r["stream"], record=record))
         return rows
 
 
 def stream_wait(at: int, *, stream: int, wait_stream: int, record: int) -> Row:
-    """Return the record that a stream waits for what another was given before the call of that correlation."""
+    """Return the record of a call at which a stream was told to wait for what another was given before `record`."""
     return {
         "category": "sync", "name": "Stream Wait Event", "device": 0, "stream": stream, "wait_stream": wait_stream,
         "start_ns": at, "duration_ns": 0, "wait_correlation_id": record,

@@ -19,13 +19,13 @@ import pyarrow as pa
 _DATA = Path(__file__).parents[1] / "sql" / "data"
 
 
-def _column(file: str, name: str) -> list[str]:
+def _table(file: str) -> list[dict[str, str]]:
     with (_DATA / file).open(newline="") as lines:
-        return [row[name] for row in csv.DictReader(lines)]
+        return list(csv.DictReader(lines))
 
 
-_BLOCKING = frozenset(_column("blocking_calls.csv", "name"))
-_INPUT = [re.compile(pattern) for pattern in _column("input_ranges.csv", "pattern")]
+_BLOCKING = frozenset(r["name"] for r in _table("blocking_calls.csv") if r["what"] != "allocate")
+_INPUT = [re.compile(r["pattern"]) for r in _table("input_ranges.csv")]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from path_events import Activity, Clock, Event, Rank, Release, Run, run_of
 
 TURNAROUND_NS = 5000
+EVENT_WAIT_NS = 20_000
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,28 @@ def candidates(rank: Rank, n: Activity) -> list[Candidate]:
     found: list[Candidate] = []
     waited: list[Activity] = []
     for wait in rank.waits:
-        if wait.stream == n.stream and wait.start <= n.start and (previous is None or wait.start > previous.start):
-            given = [
-                a
-                for a in rank.activities
-                if a.stream == wait.wait_stream and a.launch is not None and a.launch < wait.record
-            ]
-            last = max(given, key=lambda a: a.no, default=None)
-            if last is not None and last.no < n.no:
-                waited.append(last)
-    if not waited and (previous is None or n.start - previous.end > TURNAROUND_NS):
-        waited = [a for a in earlier if a.stream != n.stream and 0 <= n.start - a.end <= TURNAROUND_NS]
+        held = [
+            a for a in rank.activities if a.stream == wait.stream and a.launch is not None and a.launch >= wait.start
+        ]
+        if min(held, key=lambda a: (a.launch, a.no), default=None) is not n:
+            continue
+        given = [
+            a
+            for a in rank.activities
+            if a.stream == wait.wait_stream and a.launch is not None and a.launch < wait.record
+        ]
+        last = max(given, key=lambda a: (a.launch, a.no), default=None)
+        if last is not None and last.no < n.no:
+            waited.append(last)
+    busy_until = max((a.end for a in earlier if a.stream == n.stream), default=None)
+    if not waited and (busy_until is None or n.start - busy_until > TURNAROUND_NS):
+        others = [a for a in rank.activities if a.stream != n.stream and a.end <= n.start]
+        source = max(others, key=lambda a: (a.end, a.no), default=None)
+        if source is not None and source.no < n.no:
+            late = n.start - source.end
+            was_free = busy_until is not None and 10 * late <= n.start - busy_until
+            if late <= TURNAROUND_NS or (late <= EVENT_WAIT_NS and was_free):
+                waited = [source]
     if waited:
         source = max(waited, key=lambda a: (a.end, a.no))
         found.append(Candidate("wait", min(source.end, n.start), source.end, source))
@@ -92,13 +104,13 @@ def blocker(rank: Rank, n: Activity) -> Candidate | None:
 def _piece_kind(n: Activity, c: Candidate) -> str:
     if c.by == "launch":
         return "launch"
-    if n.start - c.ready <= TURNAROUND_NS:
+    if n.start - c.ready <= (EVENT_WAIT_NS if c.by == "wait" else TURNAROUND_NS):
         return "turnaround"
     return "launch" if c.by == "stream" and n.launch_end is not None and n.launch_end > c.ready else "unknown"
 
 
 def _innermost(events: Sequence[Event]) -> Event:
-    return max(events, key=lambda e: (e.start, -e.end, e.place))
+    return max(events, key=lambda e: (e.category in ("runtime", "driver"), e.start, -e.end, e.place))
 
 
 def host_pieces(rank: Rank, thread: int, a: int, b: int) -> Iterator[tuple[str, str, str, int, int]]:
@@ -293,7 +305,7 @@ def _median_lags(rank: Rank, chosen: Mapping[int, Candidate | None]) -> dict[str
         c = chosen[n.no]
         if c is not None and not (c.by == "stream" and c.at > n.start):
             lags[c.by].append(n.start - c.at)
-    return {by: sorted(values)[(len(values) - 1) // 2] for by, values in lags.items()}
+    return {by: min(sorted(values)[(len(values) - 1) // 2], EVENT_WAIT_NS) for by, values in lags.items()}
 
 
 def _host_edges(rank: Rank, change: Change | None, edges: Edges) -> dict[tuple[int, int], Node]:

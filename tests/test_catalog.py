@@ -34,8 +34,12 @@ GIVEN: dict[Scope, set[str]] = {
     "steps": {"dumps", "shard"},
     "run": {"dumps"},
     "path": {"events", "context", "dump_facts", *DATA},
+    "elements": {"events", "context", "dump_facts", *DATA},
+    "medians": set(),
+    "graph": {"events", "context", "dump_facts", "changes", "scenarios", "phase_patterns", *DATA},
+    "predict": {"changes", "scenarios"},
     "paths": {"shard"},
-    "replay": {"replay_edges"},
+    "replay": set(),
     "ops": {"raw_ops"},
     "timeline": {*DATA},
     "replays": {*DATA},
@@ -58,9 +62,13 @@ BELOW: dict[Scope, set[Scope]] = {
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
     "run": _RUN,
-    "path": {"lib", "rank", "path", "clock", "steps"},
+    "path": {"lib", "rank", "path", "graph", "clock", "steps"},
+    "elements": {"lib", "rank", "clock", "graph"},
+    "medians": {"elements"},
+    "graph": {"lib", "rank", "clock", "path", "graph", "medians"},
+    "predict": {"lib", "rank", "clock", "steps", "graph", "predict", "replay"},
     "paths": {"path", "paths"},
-    "replay": {"replay"},
+    "replay": {"replay", "predict"},
     "ops": {"lib", "ops"},
     "timeline": {"lib", "ops", "timeline"},
     "replays": {"lib", "ops", "timeline", "replay", "replays", "workers"},
@@ -170,7 +178,24 @@ def chain() -> dict[str, Columns]:
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
     facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")]
     known = {n: c for n, c in made("clock", "steps").items() if n in ("rank_clocks", "path_pieces")}
-    found |= evaluated("path", {**known, **given, "dump_facts": facts})
+    given["dump_facts"] = facts
+    intervals = [("point_no", "BIGINT"), ("dump_no", "BIGINT"), ("thread", "BIGINT")]
+    intervals += [("start_ns", "BIGINT"), ("end_ns", "BIGINT")]
+    found |= evaluated("path", {**known, **given, "_host_intervals": intervals})
+    found |= evaluated("elements", {**known, **given})
+    found |= evaluated("medians", made("elements"))
+    asked = {
+        "changes": [
+            *(("scenario", "INTEGER"), ("what", "VARCHAR"), ("kind", "VARCHAR"), ("rank", "INTEGER")),
+            *(("pattern", "VARCHAR"), ("phase", "VARCHAR"), ("group_id", "VARCHAR"), ("factor", "DOUBLE")),
+            ("amount_ns", "BIGINT"),
+        ],
+        "scenarios": [("scenario", "INTEGER")],
+        "phase_patterns": [("phase", "VARCHAR"), ("pattern", "VARCHAR")],
+    }
+    hosts = {"_path_hosts": found["_path_hosts"]}
+    found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
+    found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked})
     found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
@@ -265,7 +290,7 @@ def test_the_header_lists_the_columns_the_page_query_has(name: str, chain: dict[
     for relation in catalog.needed("page", tables):
         if relation.scope == "lib":
             con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
-    texts = {"run": "one", "baseline": "two", "measure": "idle"}
+    texts = {"run": "one", "baseline": "two", "measure": "idle", "ranges": []}
     wanted = con.extract_statements(KNOWN[name].sql)[0].named_parameters
     given = {p: texts.get(p, 10) for p in wanted}
     assert header_of(KNOWN[name]) == columns_of(con, KNOWN[name].sql, given)

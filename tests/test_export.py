@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
 from skew import ClockError, skewed_copies
-from trace_reading import RUN_PID, Json, overlaps, times
+from trace_reading import PATH_PID, RUN_PID, Json, overlaps, times
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -75,12 +76,45 @@ def test_processes_are_ranks_and_threads_are_streams_and_host_threads(worked: Se
     names = [(e["pid"], e["args"]["name"]) for e in trace["traceEvents"] if e["name"] == "process_name"]
     places = [(e["pid"], e["args"]["sort_index"]) for e in trace["traceEvents"] if e["name"] == "process_sort_index"]
     threads = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name" and e["pid"] == 1]
-    assert names == [(RUN_PID, "run worked"), (0, "rank 0 · node0 · GPU 0"), (1, "rank 1 · node0 · GPU 1")]
-    assert places == [(RUN_PID, 0), (0, 1), (1, 2)]
+    assert names == [
+        (RUN_PID, "run worked"), (PATH_PID, "critical path"), (0, "rank 0 · node0 · GPU 0"),
+        (1, "rank 1 · node0 · GPU 1"),
+    ]  # fmt: skip
+    assert places == [(RUN_PID, 0), (PATH_PID, 1), (0, 2), (1, 3)]
     assert threads == [
         "steps", "collectives", "stream 7", "stream 7 ranges", "stream 7 sync", "stream 20", "stream 20 ranges",
         "stream 20 ranges (2)", "stream 20 sync", "thread 21100", "thread 21156",
     ]  # fmt: skip
+
+
+FORWARD = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32"
+BACKWARD = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32"
+REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def test_the_critical_path_is_a_track_of_its_own_on_which_each_nanosecond_of_the_steps_lies_once(
+    worked: Session,
+) -> None:
+    trace = json.loads(_text(worked, "worked"))
+
+    path = times(trace, PATH_PID, "critical path")
+    steps = times(trace, RUN_PID, "steps")
+    assert path[0][1] == steps[0][1]
+    assert all(start + length == later for (_, start, length), (_, later, _) in itertools.pairwise(path))
+    assert path[-1][1] + path[-1][2] == steps[-1][1] + steps[-1][2]
+    names = [name for name, *_ in path[:17]]
+    assert names[:13] == [f"compute: {FORWARD}"] * 4 + [f"compute: {BACKWARD}"] * 8 + [f"comm: {REDUCE}"]
+    assert path[12][1:] == (700 * MS, 50 * MS)
+    told = [e["args"] for e in trace["traceEvents"] if e.get("cat") == "critical_path"]
+    assert told[12] == {"step": 10, "rank": 0, "lane": "stream 20", "kind": "comm", "verdict": "ok"}
+
+
+def test_a_path_through_a_rank_that_is_not_exported_is_whole(worked: Session) -> None:
+    trace = json.loads(_text(worked, "worked", (11, 11), [1], "device"))
+
+    path = times(trace, PATH_PID, "critical path")
+    assert sum(length for *_, length in path) == 750 * MS
+    assert {e["args"]["rank"] for e in trace["traceEvents"] if e.get("cat") == "critical_path"} == {0}
 
 
 def test_a_kernel_says_its_step_its_kind_and_its_launch(worked: Session) -> None:
@@ -103,7 +137,7 @@ def test_our_own_reader_gives_every_time_back_as_the_store_has_it_aligned(worked
     found = Counter(
         (r["process"], r["category"], r["name"], r["start_ns"] + facts.base_ns, r["duration_ns"])
         for r in read
-        if r["category"] not in ("longpole", "wait", "transfer")
+        if r["category"] not in ("longpole", "critical_path", "wait", "transfer")
     )
     aligned = "{0} - offset_ns - coalesce(round(drift_ppb * ({0} - reference_ns) / 1e9), 0)::BIGINT"
     start, end = aligned.format("start_ns"), aligned.format("(start_ns + duration_ns)")
@@ -124,8 +158,10 @@ def test_a_wrong_clock_does_not_show(worked: Session) -> None:
     assert skewed["otherData"]["clocks"] == "aligned by collective ends, to 0.0 µs"
     assert plain["otherData"]["clocks"] == "one clock, that of the ranks' host"
     assert plain["otherData"]["is_aligned"] is skewed["otherData"]["is_aligned"] is True
-    for track in ("steps", "collectives", "stream 7", "stream 20"):
-        before, after = times(plain, 1, track), times(skewed, 1, track)
+    tracks = [(1, track) for track in ("steps", "collectives", "stream 7", "stream 20")]
+    for pid, track in [*tracks, (PATH_PID, "critical path")]:
+        before, after = times(plain, pid, track), times(skewed, pid, track)
+        assert len(before) > 3
         assert [name for name, *_ in after] == [name for name, *_ in before]
         for (_, start, duration), (_, start2, duration2) in zip(before, after, strict=True):
             assert max(abs(start2 - start), abs(duration2 - duration)) <= 1
@@ -135,9 +171,9 @@ def test_steps_and_ranks_are_those_asked_for_and_device_work_alone_where_asked(w
     trace = json.loads(_text(worked, "worked", (11, 12), [1], "device"))
 
     slices = [e for e in trace["traceEvents"] if e["ph"] == "X"]
-    assert {e["pid"] for e in slices} == {RUN_PID, 1}
+    assert {e["pid"] for e in slices} == {RUN_PID, PATH_PID, 1}
     assert {e["args"].get("step") for e in slices} == {11, 12, None}
-    assert {e["cat"] for e in slices} == {"longpole", "transfer", "kernel", "sync", "gpu_annotation"}
+    assert {e["cat"] for e in slices} == {"longpole", "critical_path", "transfer", "kernel", "sync", "gpu_annotation"}
     assert (trace["otherData"]["steps"], trace["otherData"]["ranks"]) == ("11-12", "1")
 
 
@@ -303,7 +339,8 @@ def test_a_kernel_that_runs_past_its_step_is_of_it_and_the_next_steps_are_not(ma
 
     assert {"late", "unlinked"} < of_steps[5]
     assert "next" not in of_steps[5]
-    assert of_steps[6] == {"step 6", "ProfilerStep#6", "cudaLaunchKernel", "next"}
+    path = {name for name in of_steps[6] if ": " in name}
+    assert of_steps[6] - path == {"step 6", "ProfilerStep#6", "cudaLaunchKernel", "next"}
 
 
 def test_an_event_without_an_end_or_of_a_year_is_left_out(made: Session) -> None:
@@ -336,7 +373,7 @@ def test_ranks_without_a_common_clock_keep_their_own_and_the_trace_says_so(made:
     assert trace["otherData"]["clocks"] == "clock not aligned: 2 hosts without a collective that ties them"
     assert times(trace, 0, "stream 7") == [("gemm", 100_000, 10_000)]
     assert times(trace, 1, "stream 7") == [("gemm", 900_000, 10_000)]
-    assert RUN_PID not in {e["pid"] for e in trace["traceEvents"]}
+    assert {e["pid"] for e in trace["traceEvents"]} == {0, 1}
 
 
 def test_slices_beyond_the_most_lanes_are_counted_and_left_out() -> None:

@@ -17,7 +17,7 @@ LEVELS = (
         *("catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"),
         *("chrome_trace", "timelines"),
     },
-    {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
+    {"report", "export", "timeline_trace", "analyze", "ingest", "synth", "whatif"},
     {"cli", "__main__"},
 )
 """Parts of longpole from the ground up; a part is a module, or a folder with all its modules."""

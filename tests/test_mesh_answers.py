@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longpole import synth
+from longpole import catalog, synth
 from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
@@ -186,3 +186,29 @@ def test_events_of_half_as_many_ranks_match_as_well(made: tuple[Session, Json]) 
         ("reduce_scatter", 2, 2 * 16, True),
         ("send_recv", 2, 2 * 32, True),
     ]
+
+
+def test_every_path_is_its_step_although_no_rank_keeps_the_runs_clock(made: tuple[Session, Json]) -> None:
+    paths = _rows(made, "SELECT run, count(DISTINCT step) FROM step_critical_path GROUP BY run ORDER BY run")
+
+    assert paths == [("events", 2), ("kineto", 6)]
+    assert _rows(made, catalog.relations()["paths_add_up"].sql) == []
+
+
+def test_a_path_goes_on_at_the_rank_that_a_collective_had_waited_for(made: tuple[Session, Json]) -> None:
+    overs = _rows(
+        made,
+        "SELECT * FROM (SELECT step, rank, end_ns, lag(rank) OVER (PARTITION BY step ORDER BY piece_no) AS to_rank"
+        " FROM path_pieces WHERE run = 'kineto') WHERE rank <> to_rank",
+    )
+    members = {group["group"]: group["ranks"] for group in made[1]["groups"]}
+
+    assert len(overs) > 100
+    for _, from_rank, at_ns, to_rank in overs:
+        assert [
+            truth
+            for truth in made[1]["instances"]
+            if truth["last_rank"] == from_rank
+            and abs(truth["last_arrival_ns"] - at_ns) < CLOCK_NS
+            and {from_rank, to_rank} <= set(members[truth["group"]])
+        ]

@@ -9,6 +9,9 @@ Json = dict[str, Any]
 RUN_PID = 10_000_000
 """The process that holds the run's own steps."""
 
+PATH_PID = 10_000_001
+"""The process that holds their critical paths."""
+
 
 def times(trace: Json, pid: int, track: str) -> list[tuple[str, int, int]]:
     """Return (name, start, duration) of the slices on a rank's track, in nanoseconds from the trace's base."""

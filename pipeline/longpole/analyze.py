@@ -121,6 +121,8 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     published: list[PublishedFile] = []
     given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
     given.update(catalog.data_names())
+    if task.scope == "path":
+        given.add("_host_intervals")
     relations = catalog.needed(task.scope, given)
     read = {name for relation in relations for name in relation.reads}
     with store.scratch() as folder, connection(folder, task.memory) as con:
@@ -189,9 +191,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
     return tasks
 
 
-def _path_tasks(
-    store: Store, manifest: Manifest, marts: Sequence[PublishedFile], memory: int
-) -> list[AnalyzeTask]:
+def _path_tasks(store: Store, manifest: Manifest, marts: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
     """Return a task for each rank that a critical path goes through: it gives the path's pieces their names."""
     pieces = [f for f in marts if f.table == "path_pieces"]
     clocks = [f for f in marts if f.table == "rank_clocks"]
@@ -307,6 +307,9 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
     con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
+        columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
+        con.execute(f"CREATE TABLE _host_intervals ({columns})")
     if task.scope in ("rank", "path"):
         con.executemany(
             "INSERT INTO dump_facts VALUES ($1, $2, $3)",

@@ -25,11 +25,15 @@ Scope = Literal[
     "lib",
     "dump",
     "rank",
-    "path",
     "clock",
     "steps",
+    "path",
     "paths",
     "run",
+    "elements",
+    "medians",
+    "graph",
+    "predict",
     "replay",
     "ops",
     "timeline",
@@ -42,13 +46,18 @@ Scope = Literal[
 ]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all.
 
-From ops to whatif are an op timeline's: the file, all its ops, a range of steps, all steps, all answers.
+From path to paths the critical path's names: one rank, a range of steps. From elements to replay a what-if: one rank, a
+range of steps, one rank's graph, the run's. From ops to whatif an op timeline: the file, all its ops, a range of steps,
+all steps, all answers.
 """
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
-    "rank": ("dump", "rank", "path", "ops"),
-    "run": ("clock", "steps", "paths", "run", "replay", "timeline", "replays", "workers", "whatif"),
+    "rank": ("dump", "rank", "path", "elements", "graph", "ops"),
+    "run": (
+        *("clock", "steps", "paths", "run", "medians", "predict", "replay"),
+        *("timeline", "replays", "workers", "whatif"),
+    ),
     "fleet": ("fleet",),
     "pages": ("page",),
     "checks": ("check",),
@@ -184,10 +193,15 @@ def _sorted(chosen: dict[str, Relation]) -> list[Relation]:
 
 def needed(scope: Scope, given: Iterable[str]) -> list[Relation]:
     """Return the relations of `scope` and all that they read, short of what is `given`, each after what it reads."""
+    return leading_to([r.name for r in relations().values() if r.scope == scope], given)
+
+
+def leading_to(names: Iterable[str], given: Iterable[str]) -> list[Relation]:
+    """Return these relations and all that they read, short of what is `given`, each after what it reads."""
     known = relations()
     given = set(given)
     wanted: dict[str, Relation] = {}
-    queue = [r.name for r in known.values() if r.scope == scope]
+    queue = list(names)
     while queue:
         name = queue.pop()
         if name in given or name in wanted or name not in known:

@@ -8,18 +8,24 @@ from pathlib import Path
 import duckdb
 
 
-def connection(folder: Path, memory: int, threads: int = 1) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection for analysis: bounded memory, spilling to `folder`, rows in file order."""
+def connection(folder: Path, memory: int, threads: int = 1, *, is_ordered: bool = True) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection for analysis: bounded memory, spilling to `folder`, rows in file order.
+
+    Args:
+        is_ordered: Joins keep the order of their rows as well. Not for a replay: each of its rounds would hand on
+            vectors that are nearly empty, and take ten times as long.
+    """
     con = duckdb.connect()
     con.execute(f"SET threads = {int(threads)}")
     con.execute(f"SET memory_limit = '{int(memory)}B'")
     con.execute("SET temp_directory = $1", [str(folder / "spill")])
     con.execute("SET preserve_insertion_order = true")
     con.execute("SET parquet_metadata_cache = true")  # a rank's file is opened by each relation that reads it
-    with contextlib.suppress(duckdb.CatalogException):
-        # Joins gather a few rows until they fill a vector, and let whole vectors pass them: rows lose their order, and
-        # what is written in it must be sorted. Undocumented, so a DuckDB without it sorts.
-        con.execute("SET enable_caching_operators = false")
+    if is_ordered:
+        with contextlib.suppress(duckdb.CatalogException):
+            # Joins gather a few rows until they fill a vector, and let whole vectors pass them: rows lose their order,
+            # and what is written in it must be sorted. Undocumented, so a DuckDB without it sorts.
+            con.execute("SET enable_caching_operators = false")
     con.execute("SET asof_loop_join_threshold = 0")  # small left sides would loop: 2 s instead of 20 ms
     con.execute("SET enable_progress_bar = false")
     return con

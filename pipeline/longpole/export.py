@@ -22,6 +22,7 @@ MOST_STEPS = 20
 """Steps that are exported unasked: of 5,000 slices each they are 15 MB of text a rank, which a browser still opens."""
 
 _RUN_PID = 10_000_000  # no job has as many ranks, and a rank is its process's id
+_PATH_PID = 10_000_001
 _BATCH_ROWS = 20_000
 _SLICES = 16  # of a rank's time; each is read and sorted by itself
 _LARGEST_BASE_NS = 2**62
@@ -118,6 +119,7 @@ def write(
         }
     )
     _write_run(con, trace, choice.run, span)
+    _write_path(con, trace, span)
     for rank in choice.ranks:
         _write_rank(con, trace, rank, {**span, "rank": rank.rank}, slices[rank.rank], kind)
         advance()
@@ -150,6 +152,20 @@ def _write_run(con: duckdb.DuckDBPyConnection, trace: Trace, run: str, span: dic
         trace.names(process, f"run {run}", 0)
 
 
+def _write_path(con: duckdb.DuckDBPyConnection, trace: Trace, span: dict[str, Any]) -> None:
+    """Write the steps' critical paths as one track; they go through every rank, exported or not."""
+    process = Process(_PATH_PID)
+    track = process.track(_STEPS, "critical path")
+    for batch in _batches(con, "export_path", **span):
+        for step, rank, lane, kind, name, start_ns, end_ns, verdict in batch:
+            args = {"step": step, "rank": rank, "lane": lane, "kind": kind, "verdict": verdict}
+            trace.slice(track, "critical_path", f"{kind}: {name}", start_ns, end_ns, args)
+        trace.flush()
+    if track.lanes:
+        trace.names(process, "critical path", 1)
+        trace.flush()
+
+
 def _write_rank(
     con: duckdb.DuckDBPyConnection,
     trace: Trace,
@@ -167,7 +183,7 @@ def _write_rank(
             for row in batch:
                 _write_event(trace, process, _Event(*row))
             trace.flush()
-    trace.names(process, rank.title, rank.rank + 1)
+    trace.names(process, rank.title, rank.rank + 2)
     trace.flush()
 
 

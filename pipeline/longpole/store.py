@@ -336,6 +336,11 @@ class Store:
                 raise StoreError(f"{self.path('runs', run, path)} cannot be read: {error.strerror or error}") from error
         return local
 
+    def discard(self, run: str, folder: str) -> None:
+        """Delete a folder of a run that no manifest names, if it is there."""
+        with contextlib.suppress(FileNotFoundError), self._writing():
+            self.fs.rm(self.path("runs", run, folder), recursive=True)
+
     def sweep(self, manifest: Manifest) -> None:
         """Delete what a run's manifest does not name: left-overs of killed or replaced work. Needs the lock."""
         self.fs.invalidate_cache()

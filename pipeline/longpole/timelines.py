@@ -6,7 +6,6 @@ task replays every scenario of a range of steps at once.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -322,18 +321,14 @@ def evaluate(task: TimelineTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
-    with store.scratch() as folder, connection(folder, task.memory) as con:
-        with contextlib.suppress(duckdb.CatalogException):
-            # Every file is sorted as it is written, so joins may gather their rows: without, a replay takes ten times
-            # as long, since each of its rounds hands on vectors that are nearly empty.
-            con.execute("SET enable_caching_operators = true")
+    with store.scratch() as folder, connection(folder, task.memory, is_ordered=False) as con:
         given = dict(task.tables)
         if task.scope == "replays":
             given.setdefault("timeline_workers", ())  # not known yet
         for name, paths in given.items():
             local = store.fetch(task.run, list(paths), folder)
             con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
-        relations = catalog.needed(task.scope, {*given, *catalog.data_names()})
+        relations = catalog.needed(task.scope, {*given, "replay_edges", *catalog.data_names()})
         for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
             catalog.load_data(con, name)
         after_replay = {r.name for r in relations if "replayed" in r.reads} | {"replayed"}

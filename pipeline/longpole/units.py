@@ -50,3 +50,21 @@ def parse_bytes(text: str) -> int:
     if not 0 < size <= _MOST_BYTES:
         raise UsageError(f"{text!r} is no size", "Write a number and a unit: 500MB, 2GiB.")
     return size
+
+
+def parse_duration(text: str) -> int:
+    """Return the nanoseconds that "25ms", "1.5 s" or "800us" means.
+
+    Raises:
+        UsageError: The text is no duration.
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s)\s*", text)
+    ns = int(Decimal(match[1]) * _NANOSECONDS[match[2]]) if match else 0
+    if not 0 < ns <= _LONGEST_NS:
+        raise UsageError(f"{text!r} is no duration", "Write a number and a unit: 25ms, 1.5s, 800us.")
+    return ns
+
+
+_NANOSECONDS = {"ns": 1, "us": 1000, "µs": 1000, "ms": 1000**2, "s": 1000**3}
+
+_LONGEST_NS = 1 << 60

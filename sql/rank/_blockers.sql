@@ -24,7 +24,8 @@
 -- Scope: rank
 -- How: the blocker is the latest of the wait it obeys, the activity before it on its stream and its launch call's start;
 -- of equals the first of these. Taking the call's end instead would let one blocking copy hide what the device did. A wait
--- is inferred where a stream was free for longer than the device's own pace and work of another stream ended within it.
+-- is inferred where a stream was free for longer than the device's own pace (5 µs) and work of another stream ended within
+-- that of its start; or within 20 µs, where the stream had been free for ten times as long as that.
 WITH lanes AS (
     SELECT
         *,
@@ -51,7 +52,8 @@ free AS (
     SELECT
         ordered.activity_no,
         ordered.dump_no,
-        ordered.start_ns
+        ordered.start_ns,
+        ordered.start_ns - ordered.busy_end_ns AS free_ns
     FROM ordered
     ANTI JOIN _recorded_waits ON ordered.activity_no = _recorded_waits.activity_no
     CROSS JOIN params
@@ -64,7 +66,7 @@ ends AS (
         end_ns,
         max(activity_no) AS source_no
     FROM lanes
-    WHERE is_device AND EXISTS (FROM free)
+    WHERE is_device AND (SELECT count(*) > 0 FROM free)
     GROUP BY dump_no, end_ns
 ),
 
@@ -76,7 +78,11 @@ inferred AS (
     FROM free
     ASOF JOIN ends ON free.dump_no = ends.end_dump AND free.start_ns >= ends.end_ns
     CROSS JOIN params
-    WHERE free.start_ns - ends.end_ns <= turnaround_ns AND ends.source_no < free.activity_no
+    WHERE ends.source_no < free.activity_no
+        AND (
+            free.start_ns - ends.end_ns <= turnaround_ns
+            OR (free.start_ns - ends.end_ns <= event_wait_ns AND 10 * (free.start_ns - ends.end_ns) <= free.free_ns)
+        )
 ),
 
 waits AS (
@@ -129,7 +135,10 @@ SELECT
     before_no,
     before_start_ns,
     before_end_ns,
-    precedence = 1 OR before_precedence = 1 OR ready_ns IS DISTINCT FROM stream_ready_ns
+    precedence = 1
+    OR coalesce(before_precedence = 1, FALSE)
+    OR ready_ns IS NULL
+    OR ready_ns IS DISTINCT FROM stream_ready_ns
     OR coalesce(ready_ns = wait_ready_ns, FALSE) AS is_head,
     wait_no,
     wait_end_ns,

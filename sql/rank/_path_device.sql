@@ -11,7 +11,8 @@
 --
 -- Scope: path
 -- How: a gap is the launch's where the activity was ready last by its launch, or waited behind its stream for a call that
--- had not returned; the device's own pace up to 5 µs; else nothing explains it.
+-- had not returned; the device's own pace up to 5 µs, after an event
+-- up to 20 µs; else nothing explains it.
 WITH bounded AS (
     SELECT
         visits.*,
@@ -43,7 +44,7 @@ placed AS (
     FROM bounded
     ASOF LEFT JOIN starts
         ON bounded.dump_no = starts.start_dump
-        AND bounded.lane = starts.start_lane
+        AND coalesce(bounded.lane, -1) = coalesce(starts.start_lane, -1)
         AND bounded.low_ns >= starts.start_ns
 ),
 
@@ -66,7 +67,7 @@ gone AS (
             PARTITION BY placed.step, placed.piece_no, placed.visit_no ORDER BY placed.place
         ) AS next_ready_ns
     FROM placed
-    JOIN _runs AS runs ON placed.dump_no = runs.dump_no AND placed.lane = runs.lane AND placed.place = runs.place
+    JOIN _runs AS runs ON placed.dump_no = runs.dump_no AND placed.lane IS NOT DISTINCT FROM runs.lane AND placed.place = runs.place
     JOIN _blockers AS blockers ON runs.activity_no = blockers.activity_no
 ),
 
@@ -115,6 +116,7 @@ SELECT
     CASE
         WHEN blocker = 'launch' THEN 'launch'
         WHEN start_ns - ready_ns <= (SELECT turnaround_ns FROM params) THEN 'turnaround'
+        WHEN blocker = 'wait' AND start_ns - ready_ns <= (SELECT event_wait_ns FROM params) THEN 'turnaround'
         WHEN blocker = 'stream' AND launch_end_ns > ready_ns THEN 'launch'
         ELSE 'unknown'
     END AS kind,

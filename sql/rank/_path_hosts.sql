@@ -82,6 +82,7 @@ stretches AS (
         greatest(source_ns, low_ns) AS start_ns,
         least(release_ns, high_ns) AS end_ns
     FROM sides
+    WHERE release_ns IS NOT NULL
 )
 
 SELECT

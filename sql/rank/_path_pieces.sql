@@ -25,7 +25,7 @@ guessed AS (
         clocks.reference_ns,
         unnest(range(-2, 3)) + bounds.aligned_ns + clocks.offset_ns
         + coalesce(
-            round(clocks.drift_ppb * (bounds.aligned_ns + clocks.offset_ns - clocks.reference_ns) / 1e9), 0
+            round(clocks.drift_ppb * (bounds.aligned_ns + clocks.offset_ns - clocks.reference_ns) / (1e9 - clocks.drift_ppb)), 0
         )::BIGINT AS own_ns
     FROM bounds
     CROSS JOIN rank_clocks AS clocks

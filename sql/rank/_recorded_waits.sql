@@ -14,12 +14,10 @@ WITH waits AS (
         waits.start_ns AS wait_ns,
         waits.wait_stream AS source_stream,
         records.start_ns AS record_ns
-    FROM events AS waits
-    JOIN events AS records
+    FROM _calls AS waits
+    JOIN _calls AS records
         ON waits.dump_no = records.dump_no AND waits.wait_correlation_id = records.correlation_id
-    WHERE waits.category = 'sync'
-        AND waits.name = 'Stream Wait Event'
-        AND records.category IN ('runtime', 'driver')
+    WHERE waits.what = 'wait' AND records.what = 'record'
 ),
 
 launched AS (
@@ -30,7 +28,7 @@ launched AS (
         min(activity_no) AS first_no,
         max(activity_no) AS last_no
     FROM _activities
-    WHERE is_device AND launch_ns IS NOT NULL AND EXISTS (FROM waits)
+    WHERE is_device AND launch_ns IS NOT NULL AND (SELECT count(*) > 0 FROM waits)
     GROUP BY dump_no, stream, launch_ns
 ),
 

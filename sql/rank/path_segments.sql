@@ -12,7 +12,7 @@
 --
 -- Scope: path
 -- Order: step, start_ns
--- How: what no segment of a piece covers is unknown, and visible.
+-- How: what no segment of a piece covers is unknown, and visible, under the name of the activity that it leads to.
 WITH told AS (
     SELECT
         step,
@@ -36,9 +36,23 @@ WITH told AS (
         NULL AS activity_no,
         event_no,
         thread AS lane_no,
+        NULL AS call,
+        TRUE AS is_host
+    FROM _host_parts
+    UNION ALL
+    SELECT
+        step,
+        piece_no,
+        start_ns,
+        end_ns,
+        'sync' AS kind,
+        NULL AS activity_no,
+        NULL AS event_no,
+        thread AS lane_no,
         call,
         TRUE AS is_host
-    FROM _path_host_parts
+    FROM _path_hosts
+    WHERE call IS NOT NULL
     UNION ALL
     SELECT
         pieces.step,
@@ -66,23 +80,67 @@ cut AS (
     WHERE least(told.end_ns, pieces.high_ns) > greatest(told.start_ns, pieces.low_ns)
 ),
 
+ordered AS (
+    SELECT
+        cut.* REPLACE (greatest(cut.start_ns, coalesce(max(cut.end_ns) OVER earlier, cut.start_ns)) AS start_ns),
+        max(cut.end_ns) OVER earlier AS before_end_ns,
+        lead(cut.step) OVER (PARTITION BY cut.step, cut.piece_no ORDER BY cut.start_ns, cut.end_ns) IS NULL AS is_last
+    FROM cut
+    WINDOW earlier AS (
+        PARTITION BY cut.step, cut.piece_no ORDER BY cut.start_ns, cut.end_ns
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+
 holes AS (
+    SELECT
+        ordered.step,
+        ordered.piece_no,
+        coalesce(ordered.before_end_ns, pieces.low_ns) AS start_ns,
+        ordered.start_ns AS end_ns,
+        ordered.activity_no
+    FROM ordered
+    JOIN _path_pieces AS pieces ON ordered.step = pieces.step AND ordered.piece_no = pieces.piece_no
+    UNION ALL
     SELECT
         pieces.step,
         pieces.piece_no,
-        pieces.low_ns AS start_ns,
-        coalesce(min(cut.start_ns), pieces.high_ns) AS end_ns,
-        'unknown' AS kind
+        coalesce(ordered.end_ns, pieces.low_ns) AS start_ns,
+        pieces.high_ns AS end_ns,
+        pieces.activity_no
     FROM _path_pieces AS pieces
-    LEFT JOIN cut ON pieces.step = cut.step AND pieces.piece_no = cut.piece_no
-    GROUP BY pieces.step, pieces.piece_no, pieces.low_ns, pieces.high_ns
-    HAVING coalesce(min(cut.start_ns), pieces.high_ns) > pieces.low_ns
+    LEFT JOIN ordered ON pieces.step = ordered.step AND pieces.piece_no = ordered.piece_no AND ordered.is_last
 ),
 
 whole AS (
-    FROM cut
-    UNION ALL BY NAME
+    SELECT
+        step,
+        piece_no,
+        start_ns,
+        end_ns,
+        kind,
+        activity_no,
+        event_no,
+        lane_no,
+        call,
+        is_host
+    FROM ordered
+    WHERE end_ns > start_ns
+    UNION ALL
+    SELECT
+        holes.step,
+        holes.piece_no,
+        holes.start_ns,
+        holes.end_ns,
+        'unknown' AS kind,
+        holes.activity_no,
+        NULL AS event_no,
+        runs.lane AS lane_no,
+        NULL AS call,
+        FALSE AS is_host
     FROM holes
+    LEFT JOIN _runs AS runs ON holes.activity_no = runs.activity_no
+    WHERE holes.end_ns > holes.start_ns
 ),
 
 activity_names AS (

@@ -11,7 +11,8 @@
 -- Scope: steps
 -- As: view
 -- How: the path stays on its rank where the last arrival is later by no more than 5 µs or three residuals: ties of
--- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ.
+-- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ;
+-- a group of one, in a job of more ranks, is one whose members are not known.
 WITH met AS (
     SELECT
         aligned.rank,
@@ -19,45 +20,36 @@ WITH met AS (
         aligned.arrival_ns,
         aligned.end_ns,
         aligned.residual_ns,
-        instances.instance_no,
         instances.end_ns AS instance_end_ns,
         instances.last_arrival_ns,
-        instances.is_aligned AND instances.n_present = instances.n_ranks AS is_matched,
-        instances.last_rank
+        instances.last_rank,
+        instances.last_no,
+        instances.is_aligned
+        AND instances.n_present = instances.n_ranks
+        AND (instances.n_ranks > 1 OR (SELECT count(*) FROM ranks) = 1) AS is_matched
     FROM _aligned AS aligned
     JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
-),
-
-leaders AS (
-    SELECT
-        instance_no AS led_no,
-        activity_no AS leader_no,
-        residual_ns AS leader_residual_ns
-    FROM met
-    WHERE rank = last_rank AND is_matched
 ),
 
 judged AS (
     SELECT
         met.*,
-        leaders.leader_no,
-        coalesce(
+        met.is_matched AND coalesce(
             met.last_arrival_ns - met.arrival_ns
             > greatest(
-                (SELECT turnaround_ns FROM params), 3 * coalesce(greatest(met.residual_ns, leaders.leader_residual_ns), 0)
+                (SELECT turnaround_ns FROM params), 3 * coalesce(greatest(met.residual_ns, leaders.residual_ns), 0)
             ),
             FALSE
-        )
-        AND leaders.leader_no IS NOT NULL AS is_handed
+        ) AS is_handed
     FROM met
-    LEFT JOIN leaders ON met.instance_no = leaders.led_no
+    JOIN rank_clocks AS leaders ON met.last_rank = leaders.rank
 )
 
 SELECT
     rank,
     activity_no,
     CASE WHEN is_handed THEN last_rank ELSE rank END AS to_rank,
-    CASE WHEN is_handed THEN leader_no ELSE activity_no END AS to_no,
+    CASE WHEN is_handed THEN last_no ELSE activity_no END AS to_no,
     CASE WHEN is_handed THEN last_arrival_ns ELSE arrival_ns END AS at_ns,
     CASE WHEN is_matched THEN instance_end_ns ELSE end_ns END AS end_ns,
     is_matched

@@ -17,6 +17,7 @@
 -- first_arrival_ns BIGINT   Earliest arrival.
 -- last_arrival_ns  BIGINT   Latest arrival.
 -- last_rank        INTEGER  Rank that came last, the lowest of equals.
+-- last_no          BIGINT   Its place among that rank's activities.
 -- end_ns           BIGINT   Median end, the lower of two.
 -- end_spread_ns    BIGINT   Latest minus earliest end.
 --
@@ -43,6 +44,7 @@ SELECT
     (
         max(arrival_ns)::HUGEINT * (1::HUGEINT << 32) - max(arrival_ns::HUGEINT * (1::HUGEINT << 32) - rank)
     )::INTEGER AS last_rank,
+    arg_max(activity_no, arrival_ns::HUGEINT * (1::HUGEINT << 32) - rank) AS last_no,
     quantile_disc(end_ns, 0.5) AS end_ns,
     max(end_ns) - min(end_ns) AS end_spread_ns
 FROM _aligned

@@ -25,18 +25,48 @@ WITH RECURSIVE chains AS MATERIALIZED (
         - coalesce(round(clocks.drift_ppb * (chains.root_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS root_ns
     FROM rank_chains AS chains
     JOIN rank_clocks AS clocks ON chains.rank = clocks.rank
+    WHERE chains.activity_no IS NULL
+        OR (chains.rank, chains.activity_no) IN (SELECT (to_rank, to_no) FROM _hand_overs)
 ),
 
-overs AS MATERIALIZED (
+completed AS (
     SELECT
-        rank AS over_rank,
-        activity_no AS over_no,
-        to_rank,
-        to_no,
-        at_ns,
-        end_ns AS over_end_ns,
-        is_matched
-    FROM _hand_overs
+        chain_rank AS root_rank,
+        root_no
+    FROM chains
+    WHERE chain_no IS NULL
+),
+
+-- Every round of the walk goes over all links: first those that no path comes to are left out. A path comes to a link from
+-- a step's completion or from another link, so what neither leads to can go, and then what only that led to, and again.
+links_1 AS MATERIALIZED (
+    SELECT
+        overs.rank AS link_rank,
+        overs.activity_no AS link_no,
+        overs.to_rank,
+        overs.to_no,
+        overs.at_ns,
+        overs.end_ns AS link_end_ns,
+        overs.is_matched,
+        chains.root_no AS next_no,
+        chains.root_ns AS next_ns
+    FROM _hand_overs AS overs
+    LEFT JOIN chains ON overs.to_rank = chains.chain_rank AND overs.to_no = chains.chain_no
+    WHERE (overs.rank, overs.activity_no) IN (SELECT (chain_rank, root_no) FROM chains)
+),
+
+links_2 AS MATERIALIZED (
+    FROM links_1
+    WHERE (link_rank, link_no) IN (
+        SELECT (to_rank, next_no) FROM links_1 UNION ALL SELECT (root_rank, root_no) FROM completed
+    )
+),
+
+links AS MATERIALIZED (
+    FROM links_2
+    WHERE (link_rank, link_no) IN (
+        SELECT (to_rank, next_no) FROM links_2 UNION ALL SELECT (root_rank, root_no) FROM completed
+    )
 ),
 
 walked AS (
@@ -62,21 +92,20 @@ walked AS (
         walked.step,
         walked.place + 1,
         walked.step_start_ns,
-        overs.to_rank AS rank,
-        overs.to_no AS entry_no,
-        least(walked.root_ns, overs.at_ns) AS high_ns,
+        links.to_rank AS rank,
+        links.to_no AS entry_no,
+        least(walked.root_ns, links.at_ns) AS high_ns,
         walked.rank AS comm_rank,
         walked.root_no AS comm_no,
         walked.root_ns AS comm_end_ns,
-        overs.is_matched,
-        chains.root_no,
-        least(chains.root_ns, walked.root_ns, overs.at_ns) AS root_ns,
-        overs.over_end_ns
+        links.is_matched,
+        links.next_no AS root_no,
+        least(links.next_ns, walked.root_ns, links.at_ns) AS root_ns,
+        links.link_end_ns
     FROM walked
-    JOIN overs ON walked.rank = overs.over_rank AND walked.root_no = overs.over_no
-    LEFT JOIN chains ON overs.to_rank = chains.chain_rank AND overs.to_no = chains.chain_no
+    JOIN links ON walked.rank = links.link_rank AND walked.root_no = links.link_no
     WHERE walked.root_ns > walked.step_start_ns
-        AND (walked.over_end_ns IS NULL OR overs.over_end_ns < walked.over_end_ns)
+        AND (walked.over_end_ns IS NULL OR links.link_end_ns < walked.over_end_ns)
 ),
 
 followed AS (

@@ -25,7 +25,7 @@ def test_a_real_run_becomes_a_trace_without_overlaps_that_holds_its_steps(real: 
 
     assert overlaps({"traceEvents": events}) == []
     assert (len(events), written.n_left_out) == (written.n_slices, 0)
-    shown = sum(e["cat"] not in ("longpole", "wait", "transfer", "collective") for e in events)
+    shown = sum(e["cat"] not in ("longpole", "critical_path", "wait", "transfer", "collective") for e in events)
     # What belongs to no step, as work launched before the recording, is shown where it lies within.
     ((of_steps, of_all),) = real.con.execute(
         "SELECT count(*) FILTER (step IS NOT NULL), count(*) FROM events WHERE run = $1 AND row_id IS NOT NULL"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from longpole import catalog
 from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
@@ -110,3 +111,14 @@ def test_rank_0_is_last_in_more_than_half(recipe: Session) -> None:
     # 66 by the reference; arrivals less than a residual apart change hands with the offsets' last hundred nanoseconds.
     assert abs(turns - 66) <= 2
     assert clear > 50
+
+
+def test_the_path_of_ranks_without_streams_is_the_whole_recording(recipe: Session) -> None:
+    found = _rows(
+        recipe,
+        "SELECT s.duration_ns, sum(p.duration_ns)::BIGINT, count(DISTINCT p.rank) FROM steps AS s"
+        " JOIN step_critical_path AS p USING (run, step) GROUP BY ALL",
+    )
+
+    assert found == [(88_942_497_931, 88_942_497_931, 4)]
+    assert _rows(recipe, catalog.relations()["paths_add_up"].sql) == []

@@ -124,3 +124,32 @@ def test_windows_of_each_rank_are_the_true_ones_stretched_by_its_drift_alone(pai
         for true_ns, ns in zip(parts, moved, strict=True):
             # Thousands of intervals, each rounded twice.
             assert abs(ns - true_ns - true_ns * DRIFTS_PPB[rank] / 1e9) <= ROUNDING_NS
+
+
+def test_the_critical_path_is_the_same_segment_for_segment_but_for_a_rank_that_ended_last_by_a_tie(pair: Pair) -> None:
+    plain, skewed = pair.both(
+        "SELECT step, rank, lane, kind, name, duration_ns FROM step_critical_path WHERE run = $run ORDER BY step, seq"
+    )
+    ends = dict[int, set[int]]()
+    for steps in pair.both("SELECT step, end_rank FROM steps WHERE run = $run"):
+        for step, rank in steps:
+            ends.setdefault(step, set()).add(rank)
+
+    def kept(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [row for row in rows if len(ends[row[0]]) == 1 or row[1] not in ends[row[0]]]
+
+    plain, skewed = kept(plain), kept(skewed)
+    assert len(plain) > 900
+    assert [row[:5] for row in skewed] == [row[:5] for row in plain]
+    for before, after in zip(plain, skewed, strict=True):
+        drift_ns = before[5] * abs(DRIFTS_PPB[before[1]]) / 1e9
+        assert abs(after[5] - before[5]) <= 2 * pair.residual_ns + drift_ns + ROUNDING_NS
+
+
+def test_the_path_is_of_each_kind_as_long_to_three_residuals(pair: Pair) -> None:
+    plain, skewed = pair.both(
+        "SELECT step, kind, sum(duration_ns)::BIGINT FROM step_path_kinds WHERE run = $run GROUP BY ALL ORDER BY ALL"
+    )
+
+    assert [row[:2] for row in skewed] == [row[:2] for row in plain]
+    assert all(abs(b[2] - a[2]) <= 3 * pair.residual_ns + 10_000 for a, b in zip(plain, skewed, strict=True))

@@ -55,9 +55,8 @@ def worked(late: int = 0, *, is_contended: bool = False) -> list[Row]:
     if late:
         rows.append(annotation("next_batch", 0, late * MS))
     rows.append(launch_call((19 + late) * MS, (19 + late) * MS + 1, name="cudaEventRecord"))
-    waiter = (580 if is_contended else 600) + late
     record = (19 + late) * MS
-    return [*rows, stream_wait(waiter * MS, stream=20, wait_stream=7, record=record)]
+    return [*rows, stream_wait(record + 3 * MS + 1, stream=20, wait_stream=7, record=record)]
 
 
 def test_the_worked_step_of_750_is_forward_backward_the_exchange_tail_and_the_optimizer() -> None:
@@ -173,12 +172,12 @@ def test_a_recorded_wait_is_for_what_the_other_stream_was_given_before_the_recor
         launch_call(2 * US, 3 * US, name="cudaEventRecord"),
         *launched(4, 30, 80, "later", stream=13),
         *launched(6, 40, 90, "b"),
-        stream_wait(35 * US, stream=7, wait_stream=13, record=2 * US),
+        stream_wait(5 * US, stream=7, wait_stream=13, record=2 * US),
     ]
 
     assert path(rows) == [
         (0, "stream 13", "compute", "a", 30),
-        (0, "stream 7", "unknown", "b", 10),
+        (0, "stream 7", "turnaround", "b", 10),
         (0, "stream 7", "compute", "b", 50),
     ]
 
@@ -188,7 +187,7 @@ def test_a_wait_recorded_before_the_stream_began_other_work_is_not_for_what_come
         step(1, 0, 20 * US),
         *launched(0, 0, 9, "a", stream=13),
         launch_call(1 * US, 2 * US, name="cudaEventRecord"),
-        stream_wait(5 * US, stream=7, wait_stream=13, record=1 * US),
+        stream_wait(2 * US, stream=7, wait_stream=13, record=1 * US),
         *launched(3, 10, 30, "first"),
         *launched(5, 6, 43, "c", stream=15),
         *launched(7, 45, 60, "second"),

@@ -13,7 +13,21 @@ from rich.console import Console
 from longpole import __version__
 from longpole.errors import LongpoleError
 
-COMMANDS = ("run", "ingest", "analyze", "report", "export", "query", "views", "inspect", "check", "runs", "synth")
+COMMANDS = (
+    "run",
+    "ingest",
+    "analyze",
+    "report",
+    "explain",
+    "whatif",
+    "export",
+    "query",
+    "views",
+    "inspect",
+    "check",
+    "runs",
+    "synth",
+)
 """Every command, as help lists them; NAME is the function NAME of longpole.cli.NAME."""
 
 

@@ -18,6 +18,18 @@ _WINDOW_NS = ORIGIN_NS + 100 * MS
 _UNRECORDED_CALL = 900
 """A correlation id that no call in the dump has."""
 
+_PATH_US = {
+    "compute": 59_956,
+    "host": 33_020,
+    "input": 15_000,
+    "sync": 6_000,
+    "unknown": 5_000,
+    "copy": 1_000,
+    "launch": 20,
+    "turnaround": 4,
+}
+"""The critical path of the step by kind; fixtures/README.md walks it."""
+
 
 def make() -> MadeRun:
     """Return the one rank and step; the window is [0, 120) ms from _WINDOW_NS."""
@@ -27,7 +39,11 @@ def make() -> MadeRun:
         _write(rows)
         yield 0, rows.take()
 
-    return MadeRun(facts=(rank_facts(0, 1),), chunks=chunks)
+    def path() -> Iterator[dict[str, object]]:
+        for kind, us in _PATH_US.items():
+            yield {"step": FIRST_STEP, "rank": 0, "kind": kind, "duration_ns": us * US}
+
+    return MadeRun(facts=(rank_facts(0, 1),), chunks=chunks, lists={"path": path})
 
 
 def _write(rows: RankRows) -> None:

@@ -1,7 +1,8 @@
 """The worked example: one data-parallel step in whole milliseconds, so that answers can be done by hand.
 
-All times of a `Timeline` are milliseconds from the start of the step's window. The host runs ahead of the
-device by LEAD_MS, except where a late batch stops it. Each dump begins in the middle of the step before the
+All times of a `Timeline` are milliseconds from the start of the step's window. The host makes a step's calls ten times as
+fast as the device works them off, then waits for the end of the backward pass before it enters the next step: it runs
+ahead of the device, except where a late batch stops it. Each dump begins in the middle of the step before the
 first: the last kernel of that step is in it and its marker is not, as when a profiler is switched on by hand.
 """
 
@@ -17,13 +18,16 @@ from longpole.synth.made import MS, ORIGIN_NS, US, MadeRun, rank_facts
 from longpole.synth.rows import COMM_STREAM, COMPUTE_STREAM, Collective, RankRows
 
 FIRST_STEP = 10
-LEAD_MS = 20
-"""How long before its kernel begins a call is made."""
+LEAD_MS = 60
+"""How long before a step's window begins its first call is made."""
 
-_MARKER_MS = -2 * LEAD_MS
+PACE = 10
+"""How many times as fast as the device works the host makes its calls."""
+
+_MARKER_MS = -LEAD_MS - 30
 """Where the host enters the step, from the start of its window: before the first call of the step."""
 
-_LOADER_MS = (-39, -31)
+_LOADER_MS = (_MARKER_MS + 1, _MARKER_MS + 9)
 _BUCKET_ELEMENTS = (6_553_600, 6_553_600, 6_553_600, 3_276_800)
 _REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 _FORWARD = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32"
@@ -126,7 +130,29 @@ def make(timeline: Timeline, n_ranks: int, n_steps: int) -> MadeRun:
                 _Step(rows, timeline, index, n_ranks).write()
                 yield rows.rank, rows.take()
 
-    return MadeRun(facts=tuple(rank_facts(rank, n_ranks) for rank in range(n_ranks)), chunks=chunks)
+    def path() -> Iterator[dict[str, object]]:
+        for index in range(n_steps):
+            for kind, duration_ns in _path(timeline).items():
+                yield {"step": FIRST_STEP + index, "rank": 0, "kind": kind, "duration_ns": duration_ns}
+
+    facts = tuple(rank_facts(rank, n_ranks) for rank in range(n_ranks))
+    return MadeRun(facts=facts, chunks=chunks, lists={"path": path})
+
+
+def _path(timeline: Timeline) -> dict[str, int]:
+    """Return the time of each kind on a step's critical path, in ns; all ranks are alike, so it is the lowest's.
+
+    Kernels follow each other, so it is every compute kernel, and of the exchange what the optimizer waits for.
+    """
+    exposed = timeline.optimizer[0][0] - timeline.backward[-1][1]
+    path = {"compute": (timeline.duration - timeline.forward[0][0] - exposed) * MS}
+    if exposed:
+        path["comm"] = exposed * MS
+    if timeline.is_input_late:
+        path["input"] = timeline.forward[0][0] * MS - _LATE_LOADER_NS
+        path["host"] = _LATE_LOADER_NS - _LATE_CALL_NS
+        path["launch"] = _LATE_CALL_NS
+    return path
 
 
 _FIRST_WINDOW_NS = ORIGIN_NS + 100 * MS
@@ -136,7 +162,7 @@ def _step_before(rows: RankRows, timeline: Timeline) -> None:
     """Add the end of the step before the first: its last kernel ends where the first window begins."""
     start, end = timeline.optimizer[-1]
     begins = _FIRST_WINDOW_NS - (end - start) * MS
-    called = begins - LEAD_MS * MS
+    called = _FIRST_WINDOW_NS + (_MARKER_MS - 10) * MS
     operator = rows.operate("aten::_fused_adamw_", called - 30 * US, called + 20 * US)
     rows.launch(_OPTIMIZER, begins, _FIRST_WINDOW_NS, called_ns=called, external_id=operator)
 
@@ -171,16 +197,16 @@ class _Step:
                     self._exchange(number, bucket, self._called(span) + 60 * US)
         self._wait_for_exchange(self._called(timeline.backward[-1]) + 300 * US)
         self._optimize()
+        self._wait_for_backward()
 
     def _at(self, ms: int) -> int:
         return self.window + ms * MS
 
     def _called(self, span: Span) -> int:
         """When the call for a kernel of `span` is made."""
-        called = self._at(span[0] - LEAD_MS)
-        if self.timeline.is_input_late and span == self.timeline.forward[0]:
-            called = self._at(span[0]) - _LATE_CALL_NS
-        return called
+        first = self.timeline.forward[0][0]
+        lead = _LATE_CALL_NS if self.timeline.is_input_late else LEAD_MS * MS
+        return self._at(first) - lead + (span[0] - first) * MS // PACE
 
     def _sequence(self, layer: int) -> int:
         return 100 * (FIRST_STEP + self.index) + layer
@@ -276,3 +302,10 @@ class _Step:
             COMPUTE_STREAM,
         )
         rows.annotate("Optimizer.zero_grad#AdamW.zero_grad", last + 1_000 * US, last + 1_040 * US)
+
+    def _wait_for_backward(self) -> None:
+        """The host waits for the gradients, as to look at their norm, before it leaves the step."""
+        begins = self._called(self.timeline.optimizer[-1]) + 2_000 * US
+        ends = self._at(self.timeline.backward[-1][1]) + 10 * US
+        operator = self.rows.operate("aten::item", begins, ends + 10 * US)
+        self.rows.call("cudaStreamSynchronize", begins + 10 * US, ends, operator)

@@ -1,21 +1,19 @@
--- One row per stretch of the path on the host in which one event is innermost.
+-- One row per part of a stretch of host time in which one event is innermost.
 --
--- step      BIGINT   Step.
--- piece_no  BIGINT   As in path_pieces.
+-- step      BIGINT   As in _host_stretches.
+-- piece_no  BIGINT   As in _host_stretches.
 -- start_ns  BIGINT   Start, on the rank's clock.
 -- end_ns    BIGINT   End.
 -- thread    BIGINT   Thread whose time it is: the launching one, or where it runs nothing and another runs an operator, that.
 -- kind      VARCHAR  input, sync, compute (on a rank without a device) or host.
 -- event_no  BIGINT   Innermost event; NULL where there is none.
--- call      VARCHAR  The blocking call that waited for the device, where it did.
 --
 -- Scope: path
 WITH stretches AS (
     SELECT
-        row_number() OVER (ORDER BY start_ns, end_ns, dump_no) AS stretch_no,
+        row_number() OVER (ORDER BY dump_no, start_ns, end_ns) AS stretch_no,
         *
-    FROM _path_hosts
-    WHERE call IS NULL
+    FROM _host_stretches
 ),
 
 threads AS (
@@ -175,19 +173,6 @@ SELECT
     max(end_ns) AS end_ns,
     thread,
     kind,
-    event_no,
-    NULL::VARCHAR AS call
+    event_no
 FROM blocks
 GROUP BY stretch_no, block_no, step, piece_no, thread, kind, event_no
-UNION ALL
-SELECT
-    step,
-    piece_no,
-    start_ns,
-    end_ns,
-    thread,
-    'sync' AS kind,
-    NULL AS event_no,
-    coalesce(call, '(wait)') AS call
-FROM _path_hosts
-WHERE call IS NOT NULL

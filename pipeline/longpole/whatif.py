@@ -1,0 +1,283 @@
+"""What-if: the dependency graphs of a run's ranks, timed anew under changes, and replayed together.
+
+A rank's graph is contracted where its events are, once for all changes asked; only edges travel. What is changed is a
+row of data; every number is made in SQL.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import polars as pl
+
+from longpole import catalog, config
+from longpole.cluster import DEFAULT_TASK_MEMORY
+from longpole.engine import connection, quoted
+from longpole.errors import LongpoleError
+from longpole.store import DumpEntry, Manifest, Store, dumps_table
+
+KINDS = ("compute", "comm", "copy", "host", "input", "sync", "launch", "turnaround", "unknown")
+"""Kinds of the path's time that a change may name."""
+
+RANK_STEPS_PER_TASK = 400
+"""Ranks times steps whose medians one task takes: about a million rows of a rank's thousands of kernels a step."""
+
+SCENARIOS_PER_TASK = 4
+"""Scenarios of one rank timed in one task: its rows are held once for each."""
+
+What = Literal["scale", "fix", "exposed", "waits"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change to a run; what is None is not asked for.
+
+    `scale` multiplies the time of a kind, rank, name pattern, phase or process group by a factor. `fix` sets a rank, or
+    all, to the median of all ranks where that is less. `exposed` shortens the exchanges on each step's path, the last
+    first, by an amount, or altogether. `waits` lets no collective wait for a later rank.
+    """
+
+    what: What
+    kind: str | None = None
+    rank: int | None = None
+    pattern: str | None = None
+    phase: str | None = None
+    group: str | None = None
+    factor: float | None = None
+    amount_ns: int | None = None
+
+    def reaches(self, rank: int) -> bool:
+        """Whether it changes that rank's own graph; the rest is changed where ranks meet."""
+        return self.what in ("scale", "fix") and self.group is None and self.rank in (None, rank)
+
+
+Scenario = tuple[Change, ...]
+"""Changes made together."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One evaluation: which files it reads, the relation it makes, and where that goes."""
+
+    store_url: str
+    run: str
+    relation: str
+    tables: tuple[tuple[str, tuple[str, ...]], ...]
+    changes: tuple[tuple[int, Change], ...]
+    scenarios: tuple[int, ...]
+    phases: tuple[tuple[str, str], ...]
+    memory: int
+    target: str
+    rank: int | None = None
+    dumps: tuple[DumpEntry, ...] = ()
+    first_step: int | None = None
+    last_step: int | None = None
+
+
+RunTasks = Callable[[Callable[[_Task], str], list[_Task]], list[str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was predicted: `steps` as predicted_steps, `totals` as predictions; scenario 0 changes nothing."""
+
+    steps: pl.DataFrame
+    totals: pl.DataFrame
+
+
+def ask(
+    store: Store,
+    run: str,
+    scenarios: Sequence[Scenario],
+    *,
+    run_tasks: RunTasks,
+    memory: int = DEFAULT_TASK_MEMORY,
+) -> Answer:
+    """Return the steps of a run under each scenario, numbered from 1, and under none, 0.
+
+    Nothing of it stays in the store.
+
+    Raises:
+        LongpoleError: The run is not analyzed, or a pattern or a rank means nothing.
+    """
+    manifest = store.manifest(run)
+    if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
+        raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
+    numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
+    _check(manifest, numbered)
+    folder = f"whatif-{uuid.uuid4().hex}"
+    phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
+    asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
+    try:
+        medians = _medians(manifest, asked, run_tasks)
+        edges = run_tasks(_evaluate, [t for task in _rank_tasks(manifest, asked) for t in _graph_tasks(task, medians)])
+        read = ("rank_collectives", "rank_clocks", "group_queues", "groups", "ranks", "steps", "path_pieces")
+        tables = (("rank_edges", tuple(edges)), *((name, _paths(manifest, name)) for name in read))
+        last = replace(asked, tables=tables, relation="predicted_steps", target=f"{folder}/predicted_steps.parquet")
+        run_tasks(_evaluate, [last])
+        with store.scratch() as local:
+            paths = store.fetch(run, [last.target, f"{folder}/predictions.parquet"], local)
+            steps, totals = (pl.read_parquet(io.BytesIO(p.read_bytes())) for p in paths)
+        return Answer(steps, totals)
+    finally:
+        store.discard(run, folder)
+
+
+def _check(manifest: Manifest, changes: Sequence[tuple[int, Change]]) -> None:
+    ranks = sorted({f.rank for f in manifest.of("events") if f.rank is not None})
+    for _, change in changes:
+        if change.rank is not None and change.rank not in ranks:
+            raise LongpoleError(
+                f"rank {change.rank} is not recorded in run {manifest.run!r}",
+                f"Recorded ranks: {', '.join(map(str, ranks[:20]))}{', ...' if len(ranks) > 20 else ''}.",
+            )
+        if change.pattern is not None:
+            try:
+                duckdb.execute("SELECT regexp_matches('', $1)", [change.pattern])
+            except duckdb.Error as error:
+                raise LongpoleError(
+                    f"{change.pattern!r} is no pattern: {error}", "Patterns are RE2's; quote what is special with \\."
+                ) from error
+
+
+def _rank_tasks(manifest: Manifest, asked: _Task) -> list[_Task]:
+    """Return a task with a rank's events, its dumps in order of time, for each rank."""
+    tasks = []
+    for rank in sorted({f.rank for f in manifest.of("events") if f.rank is not None}):
+        paths = {Path(f.path).stem: f.path for f in manifest.of("events") if f.rank == rank}
+        dumps = sorted(
+            (d for d in manifest.dumps if d.rank == rank and d.error is None and d.dump in paths),
+            key=lambda d: (d.first_ns or 0, d.dump),
+        )
+        tables = (("events", tuple(paths[d.dump] for d in dumps)), ("rank_clocks", _paths(manifest, "rank_clocks")))
+        tasks.append(replace(asked, tables=tables, rank=rank, dumps=tuple(dumps)))
+    return tasks
+
+
+def _medians(manifest: Manifest, asked: _Task, run_tasks: RunTasks) -> tuple[str, ...]:
+    """Return the files of element_medians: none where no change asks for a median."""
+    if not any(change.what == "fix" for _, change in asked.changes):
+        return ()
+    tasks = _rank_tasks(manifest, asked)
+    elements = run_tasks(
+        _evaluate,
+        [
+            replace(t, relation="rank_elements", changes=(), target=f"{asked.target}/elements/{t.rank}.parquet")
+            for t in tasks
+        ],
+    )
+    files = [f for f in manifest.of("steps") if f.first_step is not None and f.last_step is not None]
+    width = max(1, RANK_STEPS_PER_TASK // max(1, len(tasks)))
+    starts = sorted(
+        {s for f in files for s in range((f.first_step or 0) // width * width, (f.last_step or 0) + 1, width)}
+    )
+    return tuple(
+        run_tasks(
+            _evaluate,
+            [
+                replace(
+                    asked,
+                    relation="element_medians",
+                    changes=(),
+                    tables=(("rank_elements", tuple(elements)),),
+                    first_step=start,
+                    last_step=start + width - 1,
+                    target=f"{asked.target}/medians/{start}.parquet",
+                )
+                for start in starts
+            ],
+        )
+    )
+
+
+def _graph_tasks(task: _Task, medians: tuple[str, ...]) -> list[_Task]:
+    """Return the tasks that time a rank's graph: unchanged, and under each scenario that reaches it."""
+    assert task.rank is not None
+    reached = sorted({n for n, change in task.changes if change.reaches(task.rank)})
+    numbers = [0, *reached]
+    return [
+        replace(
+            task,
+            relation="rank_edges",
+            tables=(*task.tables, ("element_medians", medians)),
+            scenarios=tuple(numbers[i : i + SCENARIOS_PER_TASK]),
+            changes=tuple((n, c) for n, c in task.changes if n in numbers[i : i + SCENARIOS_PER_TASK]),
+            target=f"{task.target}/edges/{task.rank}-{i}.parquet",
+        )
+        for i in range(0, len(numbers), SCENARIOS_PER_TASK)
+    ]
+
+
+def _paths(manifest: Manifest, table: str) -> tuple[str, ...]:
+    return tuple(f.path for f in manifest.of(table))
+
+
+def _evaluate(task: _Task) -> str:
+    """Make one relation of the task's files and store it; return its path."""
+    store = Store(task.store_url)
+    is_replay = task.relation == "predicted_steps"
+    with store.scratch() as folder, connection(folder, task.memory, is_ordered=not is_replay) as con:
+        for name, paths in task.tables:
+            con.execute(f"CREATE VIEW {name} AS {_view(name, store.fetch(task.run, list(paths), folder), task)}")
+        given = {name for name, _ in task.tables} | _load(con, task)
+        wanted = [task.relation, *(["predictions"] if is_replay else [])]
+        relations = catalog.leading_to(wanted, given | set(catalog.data_names()))
+        for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
+            catalog.load_data(con, name)
+        for relation in relations:
+            con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
+        for name in wanted:
+            local = folder / f"{name}.parquet"
+            con.execute(
+                f"COPY (FROM {name} ORDER BY {catalog.relations()[name].order}) TO {quoted(local)}"
+                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
+            )
+            path = task.target if name == task.relation else str(Path(task.target).with_name(f"{name}.parquet"))
+            store.put(local, task.run, path)
+    return task.target
+
+
+def _view(name: str, paths: Sequence[Path], task: _Task) -> str:
+    files = [quoted(p) for p in paths]
+    if name == "events":  # in order of time, each dump's rows in file order
+        return " UNION ALL ".join(
+            f"SELECT {n}::BIGINT AS dump_no, * FROM read_parquet({q})" for n, q in enumerate(files)
+        )
+    if not files:
+        columns = ", ".join(f'NULL::{c.type} AS "{c.name}"' for c in catalog.relations()[name].columns)
+        return f"SELECT {columns} WHERE FALSE"
+    steps = f" WHERE step BETWEEN {task.first_step} AND {task.last_step}" if name == "rank_elements" else ""
+    return f"SELECT * FROM read_parquet([{', '.join(files)}]){steps}"
+
+
+def _load(con: duckdb.DuckDBPyConnection, task: _Task) -> set[str]:
+    """Make the tables that say what is asked; return their names."""
+    con.execute(
+        "CREATE TABLE changes (scenario INTEGER, what VARCHAR, kind VARCHAR, rank INTEGER, pattern VARCHAR,"
+        " phase VARCHAR, group_id VARCHAR, factor DOUBLE, amount_ns BIGINT)"
+    )
+    for n, c in task.changes:
+        con.execute(
+            "INSERT INTO changes VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            [n, c.what, c.kind, c.rank, c.pattern, c.phase, c.group, c.factor, c.amount_ns],
+        )
+    con.execute("CREATE TABLE scenarios (scenario INTEGER)")
+    con.executemany("INSERT INTO scenarios VALUES ($1)", [[n] for n in task.scenarios])
+    con.execute("CREATE TABLE phase_patterns (phase VARCHAR, pattern VARCHAR)")
+    for phase in task.phases:
+        con.execute("INSERT INTO phase_patterns VALUES ($1, $2)", list(phase))
+    con.execute("CREATE TABLE context (rank INTEGER)")
+    con.execute("INSERT INTO context VALUES ($1)", [task.rank])
+    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    for n, dump in enumerate(task.dumps):
+        con.execute("INSERT INTO dump_facts VALUES ($1, $2, $3)", [n, dump.is_truncated, dump.n_dropped])
+    con.register("dumps", dumps_table(task.dumps))
+    hosts = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_path_hosts"].columns)
+    con.execute(f"CREATE TABLE _path_hosts ({hosts})")
+    return {"changes", "scenarios", "phase_patterns", "context", "dump_facts", "dumps", "_path_hosts"}

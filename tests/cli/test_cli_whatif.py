@@ -1,0 +1,131 @@
+"""`longpole whatif` as a person uses it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longpole import cli
+from longpole.store import Store
+from pipeline_inline import make_run
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a store with the worked example: four steps of 750 ms on two ranks."""
+    url = str(tmp_path_factory.mktemp("cli-whatif") / "store")
+    make_run(Store(url), "worked", [FIXTURES / "worked"])
+    return url
+
+
+def call(capsys: pytest.CaptureFixture[str], store: str, *argv: str) -> tuple[int, str, str]:
+    code = cli.main(["whatif", *argv, "--store", store])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_25_ms_off_the_exposed_tail_make_the_worked_step_725(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, store, "worked", "--remove", "exposed=25ms", "--format", "json")
+
+    (scenario,) = json.loads(out)["scenarios"]
+    assert code == 0
+    assert {s["predicted_ns"] for s in scenario["steps"]} == {725_000_000}
+    assert {s["measured_ns"] for s in scenario["steps"]} == {750_000_000}
+    assert round(scenario["speedup_ratio"], 3) == 1.034
+    assert scenario["replay_error_ratio"] == 0
+
+
+def test_the_optimizer_twice_as_fast_makes_the_worked_step_700(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, store, "worked", "--scale", "phase:optimizer=0.5", "--format", "json")
+
+    (scenario,) = json.loads(out)["scenarios"]
+    assert code == 0
+    assert {s["predicted_ns"] for s in scenario["steps"]} == {700_000_000}
+    assert round(scenario["speedup_ratio"], 3) == 1.071
+
+
+def test_changes_are_made_together(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["--scale", "phase:optimizer=0.5", "--remove", "exposed"]
+
+    _, out, _ = call(capsys, store, "worked", *changes, "--format", "json")
+
+    (scenario,) = json.loads(out)["scenarios"]
+    assert {s["predicted_ns"] for s in scenario["steps"]} == {650_000_000}
+    assert [c["words"] for c in scenario["changes"]] == ["all work in optimizer twice as fast", "exposed exchange gone"]
+
+
+def test_the_table_says_what_was_changed_and_what_each_step_gains(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = call(capsys, store, "worked", "--remove", "exposed=25ms")
+
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[:3] == [
+        "run worked: 4 steps, 3.00 s as recorded; the unchanged graph replays its steps to 0.00% (median)",
+        "change: exposed exchange gone up to 25.00 ms",
+        "predicted 2.90 s: 100.0 ms saved, speedup 1.034x",
+    ]
+    assert lines[3].split() == ["step", "recorded", "predicted", "saved", "speedup"]
+    assert [line.split()[1:] for line in lines[4:]] == [["750.0", "ms", "725.0", "ms", "25.00", "ms", "1.034x"]] * 4
+
+
+def test_opportunities_are_sorted_by_what_they_save(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, store, "worked", "--opportunities")
+
+    gains = [float(line.split("x ")[0]) for line in out.splitlines()[2:]]
+    assert code == 0
+    assert gains == sorted(gains, reverse=True)
+    assert gains[0] > 1.3
+
+
+def test_nothing_of_an_answer_stays_in_the_store(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(Path(store).rglob("*"))
+
+    call(capsys, store, "worked", "--fix-rank", "all")
+
+    assert sorted(Path(store).rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        ([], 2, "ask for changes or for opportunities"),
+        (["--scale", "comm=0.5", "--opportunities"], 2, "ask for changes or for opportunities"),
+        (["--scale", "comm"], 2, "has no factor"),
+        (["--scale", "comm=-1"], 2, "has no factor"),
+        (["--scale", "comm=nan"], 2, "has no factor"),
+        (["--scale", "network=0.5"], 2, "'network' names nothing"),
+        (["--scale", "rank:one=0.5"], 2, "is no rank"),
+        (["--scale", "host,comm=0.5"], 2, "gives two of"),
+        (["--scale", "group:1,rank:0=0.5"], 2, "a group has exchanges alone"),
+        (["--scale", "name:(=0.5"], 1, "is no pattern"),
+        (["--fix-rank", "9"], 1, "rank 9 is not recorded"),
+        (["--fix-rank", "some"], 2, "is no rank"),
+        (["--remove", "comm"], 2, "is nothing to remove"),
+        (["--remove", "exposed=soon"], 2, "is no duration"),
+    ],
+)
+def test_what_means_nothing_is_said_with_a_cure(
+    store: str, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, words: str
+) -> None:
+    found, out, err = call(capsys, store, "worked", *argv)
+
+    assert (found, out) == (code, "")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_pattern_may_hold_commas_and_equal_signs(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(
+        capsys, store, "worked", "--scale", "compute,name:a{1,2}=b|FusedOptimizer=0.5", "--format", "json"
+    )
+
+    (scenario,) = json.loads(out)["scenarios"]
+    assert code == 0
+    assert scenario["changes"][0]["pattern"] == "a{1,2}=b|FusedOptimizer"
+    assert {s["predicted_ns"] for s in scenario["steps"]} == {700_000_000}
