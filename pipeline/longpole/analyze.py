@@ -308,8 +308,8 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
-        columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
-        con.execute(f"CREATE TABLE _host_intervals ({columns})")
+        intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
+        con.execute(f"CREATE TABLE _host_intervals ({intervals})")
     if task.scope in ("rank", "path"):
         con.executemany(
             "INSERT INTO dump_facts VALUES ($1, $2, $3)",

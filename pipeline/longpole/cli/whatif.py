@@ -38,7 +38,8 @@ def whatif(
         tuple[str, ...],
         Parameter(
             help="WHAT=FACTOR: multiply time by a factor, 0 for gone. WHAT is a kind (compute, comm, copy, host, "
-            "input, sync, launch, turnaround, unknown), rank:N, name:PATTERN, phase:NAME or group:ID, or several by commas."
+            "input, sync, launch, turnaround, unknown), rank:N, name:PATTERN, phase:NAME or group:ID; or several, "
+            "with commas."
         ),
     ] = (),
     fix_rank: Annotated[

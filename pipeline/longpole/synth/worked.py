@@ -1,9 +1,10 @@
 """The worked example: one data-parallel step in whole milliseconds, so that answers can be done by hand.
 
-All times of a `Timeline` are milliseconds from the start of the step's window. The host makes a step's calls ten times as
-fast as the device works them off, then waits for the end of the backward pass before it enters the next step: it runs
-ahead of the device, except where a late batch stops it. Each dump begins in the middle of the step before the
-first: the last kernel of that step is in it and its marker is not, as when a profiler is switched on by hand.
+All times of a `Timeline` are milliseconds from the start of the step's window. The host makes a step's calls ten
+times as fast as the device works them off, then waits for the end of the backward pass before it enters the next
+step: it runs ahead of the device, except where a late batch stops it. Each dump begins in the middle of the step
+before the first: the last kernel of that step is in it and its marker is not, as when a profiler is switched on by
+hand.
 """
 
 from __future__ import annotations
