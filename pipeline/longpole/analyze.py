@@ -231,7 +231,16 @@ def _paths_tasks(
 
 _STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains")
 
-_RUN_READS = ("rank_steps", "rank_captures", "steps", "ranks", "groups", "rank_clocks", "collective_instances")
+_RUN_READS = (
+    "rank_steps",
+    "rank_captures",
+    "steps",
+    "ranks",
+    "groups",
+    "rank_clocks",
+    "collective_instances",
+    "step_stragglers",
+)
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:

@@ -29,6 +29,8 @@
 --     recorders of different streams disagree by.
 -- clock_slack_ns   BIGINT  A transfer that ended before the last of those who meet had come is a clock's error to this: 10 ms.
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
+-- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
+--     per cent from run to run, and the slowest of eight ranks by as much.
 --
 -- Scope: lib
 SELECT
@@ -50,4 +52,5 @@ SELECT
     256::BIGINT AS most_stages,
     50000::BIGINT AS hop_slack_ns,
     10000000::BIGINT AS clock_slack_ns,
-    3::BIGINT AS slowest_percent
+    3::BIGINT AS slowest_percent,
+    0.02::DOUBLE AS straggler_ratio

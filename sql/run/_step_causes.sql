@@ -1,0 +1,61 @@
+-- One row per step, rank: what it spent more time on than the other ranks did.
+--
+-- step       BIGINT   Step.
+-- rank       INTEGER  Rank.
+-- n_others   BIGINT   Other ranks that recorded the step and do the same work: of its pipeline stage, where stages are known.
+-- compute_ns BIGINT   Compute beyond the median of those.
+-- input_ns   BIGINT   Idle for want of input, likewise.
+-- host_ns    BIGINT   Idle behind the host or its launches, likewise.
+-- sync_ns    BIGINT   Idle behind a synchronising call, likewise.
+-- copy_ns    BIGINT   Exposed copies, likewise.
+-- early_ns   BIGINT   How much later than their median it was at the start of the step; 0 but for a capture's first step.
+--
+-- Scope: steps
+WITH windows AS (
+    SELECT
+        windows.rank,
+        windows.step,
+        windows.capture,
+        coalesce(ranks.pp, 0) AS stage,
+        windows.compute_ns,
+        windows.idle_input_ns,
+        windows.idle_host_ns + windows.idle_launch_ns + windows.idle_other_ns AS host_ns,
+        windows.idle_sync_ns,
+        windows.exposed_copy_ns,
+        windows.start_ns - clocks.offset_ns
+        - coalesce(round(clocks.drift_ppb * (windows.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
+        coalesce(
+            lag(windows.step) OVER (PARTITION BY windows.rank, windows.capture ORDER BY windows.step) IS NULL, TRUE
+        ) AS is_first
+    FROM rank_windows AS windows
+    JOIN rank_clocks AS clocks ON windows.rank = clocks.rank
+    JOIN ranks ON windows.rank = ranks.rank
+),
+
+medians AS (
+    SELECT
+        step,
+        stage,
+        count(*) AS n_ranks,
+        quantile_disc(compute_ns, 0.5) AS compute_ns,
+        quantile_disc(idle_input_ns, 0.5) AS input_ns,
+        quantile_disc(host_ns, 0.5) AS host_ns,
+        quantile_disc(idle_sync_ns, 0.5) AS sync_ns,
+        quantile_disc(exposed_copy_ns, 0.5) AS copy_ns,
+        quantile_disc(start_ns, 0.5) AS start_ns
+    FROM windows
+    GROUP BY step, stage
+)
+
+SELECT
+    windows.step,
+    windows.rank,
+    medians.n_ranks - 1 AS n_others,
+    windows.compute_ns - medians.compute_ns AS compute_ns,
+    windows.idle_input_ns - medians.input_ns AS input_ns,
+    windows.host_ns - medians.host_ns AS host_ns,
+    windows.idle_sync_ns - medians.sync_ns AS sync_ns,
+    windows.exposed_copy_ns - medians.copy_ns AS copy_ns,
+    CASE WHEN windows.is_first THEN windows.start_ns - medians.start_ns ELSE 0 END AS early_ns
+FROM windows
+JOIN medians ON windows.step = medians.step AND windows.stage = medians.stage
