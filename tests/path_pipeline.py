@@ -64,7 +64,7 @@ class Pipeline:
         con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
         con.execute("CREATE TABLE dump_facts AS SELECT 0::BIGINT AS dump_no, FALSE AS is_truncated, 0 AS n_dropped")
         self._ask(con)
-        _make(con, ["rank_windows", "rank_collectives", "rank_chains"])
+        make(con, ["rank_windows", "rank_collectives", "rank_chains"])
         return con
 
     def _ask(self, con: duckdb.DuckDBPyConnection) -> None:
@@ -91,7 +91,7 @@ class Pipeline:
         con.execute("CREATE TABLE shard AS SELECT -1::BIGINT AS first_step, 1000000::BIGINT AS last_step")
         con.register("dumps", dump_rows(*({"rank": r, "world_size": None} for r in ranks)))
         self._gather(con, ["rank_windows", "rank_collectives", "rank_chains"])
-        _make(con, ["steps", "path_pieces"])
+        make(con, ["steps", "path_pieces"])
         return con
 
     def _gather(self, con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
@@ -106,9 +106,9 @@ class Pipeline:
         for con in self._ranks.values():
             con.register("path_pieces", pieces)
             con.execute(f"CREATE TABLE _host_intervals ({_INTERVALS})")
-            _make(con, ["path_segments"])
+            make(con, ["path_segments"])
         self._gather(self.con, ["path_segments"])
-        _make(self.con, ["step_critical_path"])
+        make(self.con, ["step_critical_path"])
         return self.con.sql("FROM step_critical_path ORDER BY step, seq")
 
     def predictions(self) -> duckdb.DuckDBPyRelation:
@@ -120,20 +120,20 @@ class Pipeline:
             con.execute(f"CREATE TABLE _path_hosts ({_HOSTS})")
         if any(c["what"] == "fix" for c in self._changes):
             for con in self._ranks.values():
-                _make(con, ["rank_elements"])
+                make(con, ["rank_elements"])
                 self.con.register("part", con.sql("FROM rank_elements").to_arrow_table())
                 self.con.execute("INSERT INTO rank_elements FROM part")
-        _make(self.con, ["element_medians"])
+        make(self.con, ["element_medians"])
         medians = self.con.sql("FROM element_medians").to_arrow_table()
         for con in self._ranks.values():
             con.register("element_medians", medians)
-            _make(con, ["rank_edges"])
+            make(con, ["rank_edges"])
         self._gather(self.con, ["rank_edges"])
-        _make(self.con, ["predicted_steps"])
+        make(self.con, ["predicted_steps"])
         return self.con.sql("FROM predicted_steps ORDER BY scenario, step")
 
 
-def _make(con: duckdb.DuckDBPyConnection, wanted: Sequence[str]) -> None:
+def make(con: duckdb.DuckDBPyConnection, wanted: Sequence[str]) -> None:
     """Make these relations and all they read that is not there yet."""
     known = catalog.relations()
     there = {row[0] for row in con.execute("SELECT table_name FROM information_schema.tables").fetchall()}
