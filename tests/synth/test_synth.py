@@ -14,7 +14,14 @@ from longpole.synth import SCENARIOS, write
 
 MS = 1_000_000
 WORKED = ["worked", "worked-contended", "worked-late-input"]
-SMALL: dict[str, dict[str, Any]] = {"training": {"ranks": 2, "steps": 2}, "mesh": {"ranks": 8, "steps": 2}}
+SMALL: dict[str, dict[str, Any]] = {
+    "training": {"ranks": 2, "steps": 2},
+    "mesh": {"ranks": 8, "steps": 2},
+    "healthy": {"ranks": 2, "steps": 2},
+    **{f"straggler-{case}": {"ranks": 2, "steps": 2} for case in ("compute", "host", "input", "gc", "sequence")},
+    "straggler-link": {"ranks": 8, "steps": 1},
+    "straggler-stage": {"ranks": 8, "steps": 1},
+}
 
 
 def _truth(scenario: str, folder: Path, **size: int) -> dict[str, Any]:
@@ -43,7 +50,8 @@ def test_the_same_arguments_give_the_same_bytes(scenario: str, tmp_path: Path) -
         }
         for folder in ("once", "again")
     )
-    assert len(once) == 2 * (1 + {"idle-causes": 1, "mesh": 8}.get(scenario, 2))
+    n_ranks = {"idle-causes": 1, "mesh": 8, "straggler-link": 8, "straggler-stage": 8}.get(scenario, 2)
+    assert len(once) == 2 * (1 + n_ranks)
     assert once == again
 
 
@@ -268,7 +276,7 @@ def test_without_a_device_operators_are_compute_and_gloo_spans_are_comm(tmp_path
 
 def test_the_parts_of_every_step_add_up(tmp_path: Path) -> None:
     for scenario in SCENARIOS:
-        for row in _truth(scenario, tmp_path / scenario)["rank_steps"]:
+        for row in _truth(scenario, tmp_path / scenario, **SMALL.get(scenario, {}))["rank_steps"]:
             whole = row["compute_ns"] + row["exposed_comm_ns"] + row["exposed_copy_ns"] + row["idle_ns"]
             causes = [value for key, value in row.items() if key.startswith("idle_") and key != "idle_ns"]
             assert whole == row["duration_ns"] == row["end_ns"] - row["start_ns"]

@@ -21,6 +21,7 @@ def synth(
     ranks: Annotated[int | None, Parameter(help="Ranks, where the scenario lets you choose.")] = None,
     steps: Annotated[int | None, Parameter(help="Steps, where the scenario lets you choose.")] = None,
     gzip: Annotated[bool, Parameter(help="Compress Kineto dumps.")] = False,
+    seed: Annotated[int | None, Parameter(help="Of a straggler scenario: another rank, other jitter.")] = None,
 ) -> None:
     """Write one dump per rank and truth.json, the exact answer, beside them.
 
@@ -35,6 +36,6 @@ def synth(
         raise UsageError(f"there is no scenario {scenario!r}", f"Scenarios: {', '.join(SCENARIOS)}.")
     if output is None:
         raise UsageError("no folder is given", "Name one with -o.")
-    paths = write(scenario, Path(output), form=form, ranks=ranks, steps=steps, gzip=gzip)
+    paths = write(scenario, Path(output), form=form, ranks=ranks, steps=steps, gzip=gzip, seed=seed)
     stderr().print(f"wrote {len(paths)} dumps and truth.json")
     print(output)

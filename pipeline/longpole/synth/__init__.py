@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from longpole.errors import UsageError
 from longpole.formats.canonical import FACTS_KEY, facts_to_json, open_writer
-from longpole.synth import causes, hosts, mesh, training, worked
+from longpole.synth import causes, hosts, mesh, stragglers, training, worked
 from longpole.synth.kineto import KinetoDump
 from longpole.synth.made import MadeRun
 from longpole.synth.truth import RankTruth, run_steps
@@ -28,9 +29,17 @@ class Scenario:
     description: str
     ranks: int
     steps: int
-    make: Callable[[int, int], MadeRun]
+    make: Callable[..., MadeRun]
+    """Takes the ranks and the steps; where `is_seeded`, a `seed` too."""
     is_fixed: bool = False
     """Its ranks and steps cannot be chosen."""
+    is_seeded: bool = False
+    """What is random in it follows from a seed, 0 unless told."""
+
+
+def _straggler(case: stragglers.Case, description: str, ranks: int = 8) -> Scenario:
+    name = case if case == "healthy" else f"straggler-{case}"
+    return Scenario(name, description, ranks, 20, partial(stragglers.make, case), is_seeded=True)
 
 
 _LIST = (
@@ -84,6 +93,14 @@ _LIST = (
         6,
         mesh.make,
     ),
+    _straggler("healthy", "data-parallel training on hosts with clocks of their own, jitter and no straggler"),
+    _straggler("compute", "the same, one device has a slow clock: all its kernels take longer"),
+    _straggler("host", "the same, one host is slow: its launches come late and the device runs dry"),
+    _straggler("input", "the same, one rank's batches come late"),
+    _straggler("gc", "the same, now and then a host pauses, another rank each time"),
+    _straggler("sequence", "the same, each step another rank has longer sequences: attention takes longer"),
+    _straggler("link", "hosts in pairs, the link of one pair is slow: transfers take longer, no kernel does", 16),
+    _straggler("stage", "four pipeline stages, the last has more to compute"),
 )
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _LIST}
@@ -97,13 +114,14 @@ def write(
     ranks: int | None = None,
     steps: int | None = None,
     gzip: bool = False,
+    seed: int | None = None,
 ) -> list[Path]:
     """Write one dump per rank into `folder` and truth.json beside them; return the dumps by rank.
 
     Equal arguments give equal bytes. Memory does not grow with `steps`; one file per rank is open at once.
 
     Raises:
-        UsageError: No such scenario or form, or a size it cannot have.
+        UsageError: No such scenario or form, or a size or a seed it cannot have.
     """
     if scenario not in SCENARIOS:
         raise UsageError(f"there is no scenario {scenario!r}", f"There are: {', '.join(SCENARIOS)}.")
@@ -111,7 +129,7 @@ def write(
         raise UsageError(f"there is no form {form!r}", "Write kineto or events.")
     if gzip and form == "events":
         raise UsageError("events are Parquet, which is compressed already", "Leave gzip out.")
-    made = _make(SCENARIOS[scenario], ranks, steps)
+    made = _make(SCENARIOS[scenario], ranks, steps, seed)
     folder.mkdir(parents=True, exist_ok=True)
 
     truths = [RankTruth(facts) for facts in made.facts]
@@ -123,7 +141,7 @@ def write(
     return paths
 
 
-def _make(scenario: Scenario, ranks: int | None, steps: int | None) -> MadeRun:
+def _make(scenario: Scenario, ranks: int | None, steps: int | None, seed: int | None) -> MadeRun:
     size = (scenario.ranks if ranks is None else ranks, scenario.steps if steps is None else steps)
     if scenario.is_fixed and size != (scenario.ranks, scenario.steps):
         raise UsageError(
@@ -132,6 +150,10 @@ def _make(scenario: Scenario, ranks: int | None, steps: int | None) -> MadeRun:
         )
     if min(size) < 1:
         raise UsageError(f"{size[0]} ranks and {size[1]} steps are no run", "Give at least one of each.")
+    if scenario.is_seeded:
+        return scenario.make(*size, seed=seed or 0)
+    if seed is not None:
+        raise UsageError(f"nothing in scenario {scenario.name} follows from a seed", "Leave --seed out.")
     return scenario.make(*size)
 
 

@@ -39,9 +39,9 @@ class Clock:
         return shown_ns - self.offset_ns - _nearest(self.drift_ppb * (shown_ns - REFERENCE_NS), 10**9)
 
 
-def host_clocks(n_ranks: int, seed: int) -> tuple[Clock, ...]:
+def host_clocks(n_ranks: int, seed: int | Sequence[int], ranks_per_host: int = RANKS_PER_HOST) -> tuple[Clock, ...]:
     """Return the clock of each rank: the first host's is the run's, each other host's is off by amounts of its own."""
-    n_hosts = -(-n_ranks // RANKS_PER_HOST)
+    n_hosts = -(-n_ranks // ranks_per_host)
     bits = [int(word) >> 16 for word in np.random.PCG64(np.random.SeedSequence(seed)).random_raw(2 * n_hosts)]
     hosts = [Clock("node0", 0, 0)] + [
         Clock(
@@ -51,7 +51,7 @@ def host_clocks(n_ranks: int, seed: int) -> tuple[Clock, ...]:
         )
         for host in range(1, n_hosts)
     ]
-    return tuple(hosts[rank // RANKS_PER_HOST] for rank in range(n_ranks))
+    return tuple(hosts[rank // ranks_per_host] for rank in range(n_ranks))
 
 
 def shown(rows: pa.Table, clock: Clock) -> pa.Table:

@@ -46,12 +46,12 @@ class MadeRun:
     """Brings the `start_ns` and `end_ns` of `rank_steps` to the run's clock."""
 
 
-def rank_facts(rank: int, n_ranks: int, *, has_device: bool = True) -> DumpFacts:
-    """Return what a profiler would say of `rank` of `n_ranks`: hosts of eight, one group over all."""
+def rank_facts(rank: int, n_ranks: int, *, has_device: bool = True, ranks_per_host: int = RANKS_PER_HOST) -> DumpFacts:
+    """Return what a profiler would say of `rank` of `n_ranks`: hosts of eight unless told, one group over all."""
     backend = "nccl" if has_device else "gloo"
     config = "cuda:nccl" if has_device else "cpu:gloo,cuda:gloo"
     members = ", ".join(str(member) for member in range(n_ranks))
-    n_devices = min(RANKS_PER_HOST, n_ranks - rank // RANKS_PER_HOST * RANKS_PER_HOST)
+    n_devices = min(ranks_per_host, n_ranks - rank // ranks_per_host * ranks_per_host)
     return DumpFacts(
         format="longpole-events",
         schema="longpole-events 1",
@@ -59,7 +59,7 @@ def rank_facts(rank: int, n_ranks: int, *, has_device: bool = True) -> DumpFacts
         rank=rank,
         world_size=n_ranks,
         backend=backend,
-        host=f"node{rank // RANKS_PER_HOST}",
+        host=f"node{rank // ranks_per_host}",
         devices=tuple(
             Device(index=index, name="NVIDIA H100 80GB HBM3", memory_bytes=_H100_BYTES)
             for index in range(n_devices if has_device else 0)

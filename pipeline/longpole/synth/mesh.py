@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from longpole.errors import UsageError
 from longpole.synth.clocks import REFERENCE_NS, aligned, host_clocks, shown
 from longpole.synth.made import BASE_NS, MadeRun, rank_facts
 from longpole.synth.mesh_program import SEED, STAGES, TENSOR, Launch, Simulation
-from longpole.synth.mesh_rows import FIRST_STEP, Group, Writer, kinds
+from longpole.synth.mesh_rows import FIRST_STEP, Group, Writer, group_config, kinds
 
 DIMENSIONS = ("pp", "dp", "tp")
 """Of the mesh, the slowest to change from rank to rank first."""
@@ -49,7 +48,7 @@ def make(n_ranks: int, n_steps: int) -> MadeRun:
 
     return MadeRun(
         facts=tuple(
-            replace(rank_facts(rank, n_ranks), process_groups=_config(groups, rank)) for rank in range(n_ranks)
+            replace(rank_facts(rank, n_ranks), process_groups=group_config(groups, rank)) for rank in range(n_ranks)
         ),
         chunks=chunks,
         known={"clock_reference_ns": BASE_NS + REFERENCE_NS},
@@ -85,23 +84,6 @@ def _own(groups: Sequence[Group], rank: int) -> dict[str, Group]:
         for group in groups
         if rank in group.members
     }
-
-
-def _config(groups: Sequence[Group], rank: int) -> str:
-    """Return `pg_config` of a rank: its own groups, their members in full."""
-    return json.dumps(
-        [
-            {
-                "pg_name": group.name,
-                "pg_desc": group.description,
-                "backend_config": "cuda:nccl",
-                "pg_size": len(group.members),
-                "ranks": list(group.members),
-            }
-            for group in groups
-            if rank in group.members
-        ]
-    )
 
 
 def _instances(simulation: Simulation, groups: Sequence[Group], step: int) -> Iterator[dict[str, object]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +23,23 @@ class Group:
     name: str
     description: str
     members: tuple[int, ...]
+
+
+def group_config(groups: Sequence[Group], rank: int) -> str:
+    """Return `pg_config` of a rank: its own groups, their members in full."""
+    return json.dumps(
+        [
+            {
+                "pg_name": group.name,
+                "pg_desc": group.description,
+                "backend_config": "cuda:nccl",
+                "pg_size": len(group.members),
+                "ranks": list(group.members),
+            }
+            for group in groups
+            if rank in group.members
+        ]
+    )
 
 
 @dataclass(frozen=True)

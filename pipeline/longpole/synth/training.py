@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from longpole.synth.made import MS, ORIGIN_NS, US, MadeRun, rank_facts
-from longpole.synth.template import FIRST_STEP, Item, Points, Template
+from longpole.synth.template import FIRST_STEP, Template
+from longpole.synth.training_rows import Item, Points, sheet
 
 Times = npt.NDArray[np.int64]
 
@@ -102,7 +103,7 @@ def make(n_ranks: int, n_steps: int, shape: Shape = DEFAULT_SHAPE) -> MadeRun:
 
     def chunks() -> Iterator[tuple[int, pa.Table]]:
         simulation = _Simulation(items, n_ranks, slow_rank)
-        templates = [Template(items, rank, n_ranks) for rank in range(n_ranks)]
+        templates = [Template(sheet(items, rank, n_ranks)) for rank in range(n_ranks)]
         per_chunk = max(1, _CHUNK_ROWS // templates[0].n_rows)
         for first in range(0, n_steps, per_chunk):
             steps = range(first, min(first + per_chunk, n_steps))
