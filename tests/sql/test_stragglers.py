@@ -95,7 +95,7 @@ def test_what_a_rank_waited_for_itself_is_not_its_own_lateness() -> None:
 
     found = {rank: (late, named) for rank, late, named, *_ in stragglers(ranks)}
 
-    assert found == {0: (60.0, True), 1: (9.0, False)}  # the 9 are the pair's transfer, in which rank 1 took part
+    assert found == {0: (60.0, True)}
 
 
 def test_nobody_is_named_below_the_noise_or_the_clocks() -> None:
