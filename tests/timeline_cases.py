@@ -86,7 +86,7 @@ def write_job(path: Path, ops: Sequence[Op]) -> Path:
 
 
 def _make(con: duckdb.DuckDBPyConnection, made: set[str], scope: catalog.Scope) -> None:
-    relations = catalog.needed(scope, made)
+    relations = catalog.needed(scope, {*made, "replay_edges"})
     after_replay = {r.name for r in relations if "replayed" in r.reads} | {"replayed"}
     for relation in sorted(relations, key=lambda r: r.name in after_replay):
         if relation.name == "replayed":

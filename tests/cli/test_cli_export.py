@@ -65,11 +65,11 @@ def test_export_writes_a_compressed_trace_that_inspect_reads(here: Path, capsys:
     code, out, err = _call(capsys, "export", "worked")
 
     assert (code, out) == (0, "")
-    assert "wrote worked.trace.json.gz: 1122 slices" in err
+    assert "wrote worked.trace.json.gz: 1138 slices" in err
     packed = (here / "worked.trace.json.gz").read_bytes()
     assert packed[4:8] == bytes(4)  # no time: equal rows, equal bytes
     trace = json.loads(gzip.decompress(packed))
-    assert sum(e["ph"] == "X" for e in trace["traceEvents"]) == 1122
+    assert sum(e["ph"] == "X" for e in trace["traceEvents"]) == 1138
     code, out, _ = _call(capsys, "inspect", "worked.trace.json.gz")
     assert code == 0
     assert "steps     10-13 (4)" in out

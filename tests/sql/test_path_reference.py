@@ -347,7 +347,7 @@ def test_host_time_has_the_innermost_name_of_the_launching_thread_else_of_the_ot
         (0, "thread 2", "host", "cudaLaunchKernel", 1),
         (0, "thread 2", "host", "MmBackward0", 9),
         (0, "thread 1", "host", "forward", 2),
-        (0, "thread 1", "sync", "cudaMalloc", 3),
+        (0, "thread 1", "host", "cudaMalloc", 3),
         (0, "thread 1", "host", "forward", 5),
         (0, "thread 1", "host", "(no event)", 10),
         (0, "stream 7", "compute", "a", 20),
