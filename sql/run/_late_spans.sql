@@ -10,7 +10,7 @@
 -- residual_ns    BIGINT   Largest residual of the members' clocks.
 --
 -- Scope: steps
--- How: where members are not recorded, or clocks differ, nobody is said to be late. The others' chain is that of the one
+-- How: a receive waits for its send by the schedule of the pipeline: that is its bubble, nobody's lateness. Where members are not recorded, or clocks differ, nobody is said to be late. The others' chain is that of the one
 -- who came in their middle.
 WITH others AS (
     SELECT
@@ -26,6 +26,7 @@ WITH others AS (
     WHERE instances.is_aligned
         AND instances.n_present = instances.n_ranks
         AND instances.n_ranks > 1
+        AND instances.op <> 'send_recv'
         AND instances.step IS NOT NULL
         AND instances.shard_step >= (SELECT first_step FROM shard)
     GROUP BY

@@ -73,7 +73,7 @@ def test_export_writes_a_compressed_trace_that_inspect_reads(here: Path, capsys:
     code, out, _ = _call(capsys, "inspect", "worked.trace.json.gz")
     assert code == 0
     assert "steps     10-13 (4)" in out
-    assert "1,122 stored" in out
+    assert "1,138 stored" in out
     assert "0 dropped" in out
 
 
