@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -69,8 +70,8 @@ def test_a_made_dump_comes_back_with_its_facts_and_every_row(tmp_path: Path) -> 
             '[{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl", "pg_size": 2, "ranks": [0, 1]}]'
         ),
         trace_id="6C0F9A3E51D84B7786A2000000000001",
-        n_events=507,
-        n_stored=507,
+        n_events=515,
+        n_stored=515,
     )
     # A step is 20 kernels; the one before the first step is the 81st.
     assert Counter(table["category"].to_pylist()) == {
@@ -148,6 +149,17 @@ def test_a_file_that_lost_its_end_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
     with pytest.raises(DumpError, match="begins like Parquet but cannot be opened"):
+        _read(path)
+
+
+@pytest.mark.parametrize("place", range(1, 400, 7))
+def test_a_damaged_footer_is_refused_or_read_and_never_a_traceback(tmp_path: Path, place: int) -> None:
+    path = _file(tmp_path / "damaged.parquet")
+    data = bytearray(path.read_bytes())
+    data[-9 - place] ^= 0xA5
+    path.write_bytes(data)
+
+    with contextlib.suppress(DumpError):
         _read(path)
 
 

@@ -15,6 +15,9 @@ from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
 
+DAMAGES = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)
+"""What pyarrow raises on a damaged Parquet file; the last two from names in its footer."""
+
 FACTS_KEY = b"longpole.dump"
 """Footer key of a canonical file; its value is `facts_to_json`."""
 
@@ -64,7 +67,7 @@ class CanonicalReader:
         try:
             parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
             schema = parquet.schema_arrow
-        except (pa.ArrowException, OSError) as error:
+        except DAMAGES as error:
             raise DumpError(
                 f"{path} begins like Parquet but cannot be opened: {_short(error)}",
                 "A Parquet file that lost its end cannot be read in part; write or copy it again.",
@@ -88,7 +91,7 @@ class CanonicalReader:
                 n_stored += table.num_rows
                 if table.num_rows:
                     sink(table)
-        except (pa.ArrowException, OSError) as error:
+        except DAMAGES as error:
             lost = _short(error)
 
         skipped = dict(facts.skipped)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
-from longpole.formats.canonical import CanonicalReader
+from longpole.formats.canonical import DAMAGES, CanonicalReader
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")
 _WELCOME = ("Orig Start", "Orig Duration", "PID", "TID", "Rank")
@@ -79,7 +79,7 @@ class NsysRecipeReader:
         try:
             parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
             names = set(parquet.schema_arrow.names)
-        except (pa.ArrowException, OSError):
+        except DAMAGES:
             names = set()
         if not names.issuperset(_NEEDED):
             file.seek(0)
@@ -96,7 +96,7 @@ class NsysRecipeReader:
                 table = _events(_plain(batch), collectives, counts)
                 if table.num_rows:
                     sink(table)
-        except pa.ArrowException as error:
+        except DAMAGES as error:
             raise DumpError(
                 f"{path} is an nvtx_gpu_proj_trace table with a value that it cannot have: {_short(error)}",
                 "Run the recipe again: nsys recipe nvtx_gpu_proj_trace --input REPORT.nsys-rep",
@@ -153,7 +153,7 @@ def _batches(parquet: pq.ParquetFile, columns: list[str], lost: list[str]) -> It
             if batch is None:
                 return
             batch.validate(full=True)  # untrusted: indices out of range, text that is not UTF-8
-        except (pa.ArrowException, OSError) as error:
+        except DAMAGES as error:
             lost.append(_short(error))
             return
         yield batch

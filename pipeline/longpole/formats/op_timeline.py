@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from longpole.errors import DumpError
+from longpole.formats.canonical import DAMAGES
 
 RAW_OPS = pa.schema(
     [
@@ -41,7 +42,6 @@ MOST_OPS = 1 << 27
 _IN_DUMP = {"start_s": "start_ts", "duration_s": "duration"}
 _COLUMNS = {_IN_DUMP.get(f.name, f.name): f for f in RAW_OPS}
 _BATCH_ROWS = 65_536
-_DAMAGES = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # the last from names in a footer
 _MOST_META_BYTES = 64 << 10
 _LARGEST_SIZE = 1 << 20  # of a job, as params.largest_world
 _CURE = "An op timeline has the columns " + ", ".join(_COLUMNS) + "; times are seconds."
@@ -70,7 +70,7 @@ def is_op_timeline(file: BinaryIO) -> bool:
     """Return whether the file is Parquet with the columns of an op timeline; only its end is read."""
     try:
         names = set(pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False).schema_arrow.names)
-    except _DAMAGES:
+    except DAMAGES:
         return False
     return names.issuperset(_COLUMNS)
 
@@ -92,7 +92,7 @@ def read_ops(file: BinaryIO, path: str, sink: Callable[[pa.Table], None]) -> int
             batch.validate(full=True)  # untrusted: indices out of range, text that is not UTF-8
             arrays = [_cast(batch.column(batch.schema.get_field_index(n)), n, f.type) for n, f in _COLUMNS.items()]
             sink(pa.Table.from_arrays(arrays, schema=RAW_OPS))
-    except _DAMAGES as error:
+    except DAMAGES as error:
         raise DumpError(f"{path} is an op timeline that cannot be read: {_short(error)}", _CURE) from None
     return int(parquet.metadata.num_rows)
 
