@@ -76,8 +76,8 @@ def test_a_made_dump_comes_back_with_its_facts_and_every_row(tmp_path: Path) -> 
     # A step is 20 kernels; the one before the first step is the 81st.
     assert Counter(table["category"].to_pylist()) == {
         "kernel": 81,
-        "runtime": 145,
-        "cpu_op": 197,
+        "runtime": 149,
+        "cpu_op": 201,
         "annotation": 32,
         "sync": 32,
         "gpu_annotation": 20,
