@@ -8,7 +8,8 @@
 -- late_ns          BIGINT   How late it was in those.
 -- late_ratio       DOUBLE   Of the time of all those steps.
 -- lost_gpu_hours   DOUBLE   late_ns times the other recorded ranks: what waited.
--- cause            VARCHAR  What most of late_ns is put down to, as in step_stragglers.
+-- cause            VARCHAR  What most of late_ns is put down to, as in step_stragglers; sequence where compute makes another rank
+--     late every other step: the load varies, not the devices.
 -- cause_ratio      DOUBLE   Share of late_ns with that cause.
 -- is_persistent    BOOLEAN  Whether it is the straggler of at least half of the steps, and of more than one.
 -- pattern          VARCHAR  persistent; periodic: at even distances; transient.
@@ -45,6 +46,13 @@ caused AS (
     GROUP BY rank, cause
 ),
 
+wandering AS (
+    SELECT count(DISTINCT rank) >= 3 AND 2 * count(*) >= any_value(known.n_steps) AS is_wandering
+    FROM named
+    CROSS JOIN known
+    WHERE named.cause = 'compute'
+),
+
 by_rank AS (
     SELECT
         rank,
@@ -64,7 +72,10 @@ SELECT
     by_rank.late_ns,
     (by_rank.late_ns / nullif(known.duration_ns, 0))::DOUBLE AS late_ratio,
     by_rank.late_ns / 1e9 / 60 / 60 * (known.n_ranks - 1) AS lost_gpu_hours,
-    caused.cause,
+    CASE
+        WHEN caused.cause = 'compute' AND 2 * by_rank.n_straggler < known.n_steps AND wandering.is_wandering THEN 'sequence'
+        ELSE caused.cause
+    END AS cause,
     (caused.cause_late_ns / by_rank.late_ns)::DOUBLE AS cause_ratio,
     by_rank.n_straggler > 1 AND 2 * by_rank.n_straggler >= known.n_steps AS is_persistent,
     CASE
@@ -77,3 +88,4 @@ FROM by_rank
 JOIN caused ON by_rank.rank = caused.rank AND caused.place = 1
 JOIN ranks ON by_rank.rank = ranks.rank
 CROSS JOIN known
+CROSS JOIN wandering
