@@ -104,7 +104,7 @@ def ask(
     Nothing of it stays in the store.
 
     Raises:
-        LongpoleError: The run is not analyzed, or a pattern or a rank means nothing.
+        LongpoleError: The run is not analyzed, no step can be predicted, or a pattern or a rank means nothing.
     """
     manifest = store.manifest(run)
     if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
@@ -124,6 +124,16 @@ def ask(
         with store.scratch() as local:
             paths = store.fetch(run, [last.target, f"{folder}/predictions.parquet"], local)
             steps, totals = (pl.read_parquet(io.BytesIO(p.read_bytes())) for p in paths)
+        if not totals.height:
+            raise LongpoleError(
+                f"no step of run {run!r} can be predicted: "
+                + (
+                    "no step's length is known, for its ranks share no clock"
+                    if steps["measured_ns"].null_count() == steps.height
+                    else "its dependencies contradict each other"
+                ),
+                f'What each rank\'s own steps are made of: longpole query "FROM rank_steps ORDER BY step, rank" --run {run}',
+            )
         return Answer(steps, totals)
     finally:
         store.discard(run, folder)

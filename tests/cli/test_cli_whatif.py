@@ -129,3 +129,24 @@ def test_a_pattern_may_hold_commas_and_equal_signs(store: str, capsys: pytest.Ca
     assert code == 0
     assert scenario["changes"][0]["pattern"] == "a{1,2}=b|FusedOptimizer"
     assert {s["predicted_ns"] for s in scenario["steps"]} == {700_000_000}
+
+
+def test_a_run_whose_ranks_share_no_clock_has_no_answer_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in (0, 1):
+        events = [
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": n * 100, "dur": 100}
+            | {"pid": 1 + rank, "tid": 1}
+            for n in (1, 2)
+        ]
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
+    url = str(tmp_path / "store")
+    make_run(Store(url), "apart", [tmp_path / "rank0.json", tmp_path / "rank1.json"])
+
+    for argv in (["--scale", "host=0"], ["--scale", "host=0", "--format", "json"], ["--opportunities"]):
+        code, out, err = call(capsys, url, "apart", *argv)
+
+        assert (code, out) == (1, "")
+        assert "no step of run 'apart' can be predicted: no step's length is known" in err
