@@ -86,7 +86,7 @@ def test_opportunities_are_sorted_by_what_they_save(store: str, capsys: pytest.C
 def test_nothing_of_an_answer_stays_in_the_store(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(Path(store).rglob("*"))
 
-    call(capsys, store, "worked", "--fix-rank", "all")
+    call(capsys, store, "worked", "--scale", "host=0.5")
 
     assert sorted(Path(store).rglob("*")) == before
 
@@ -105,6 +105,9 @@ def test_nothing_of_an_answer_stays_in_the_store(store: str, capsys: pytest.Capt
         (["--scale", "group:1,rank:0=0.5"], 2, "a group has exchanges alone"),
         (["--scale", "name:(=0.5"], 1, "is no pattern"),
         (["--fix-rank", "9"], 1, "rank 9 is not recorded"),
+        (["--fix-rank", "1"], 1, "run 'worked' has 2 recorded ranks: a median of ranks needs 3"),
+        (["--scale", "phase:optimiser=0.5"], 1, "Phases: forward, backward, optimizer, input."),
+        (["--scale", "group:nobody=0.5"], 1, "'nobody' is no process group of run 'worked'"),
         (["--fix-rank", "some"], 2, "is no rank"),
         (["--remove", "comm"], 2, "is nothing to remove"),
         (["--remove", "exposed=soon"], 2, "is no duration"),
