@@ -153,3 +153,25 @@ def test_a_run_whose_ranks_share_no_clock_has_no_answer_and_says_so(
 
         assert (code, out) == (1, "")
         assert "no step of run 'apart' can be predicted: no step's length is known" in err
+
+
+def test_the_first_step_of_a_recording_without_a_device_gains_what_the_others_gain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    events = [
+        event
+        for n in (1, 2)
+        for event in (
+            host | {"cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": n * 100, "dur": 100},
+            host | {"cat": "cpu_op", "name": "aten::mm", "ts": n * 100 + 20, "dur": 30},
+        )
+    ]
+    (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": events}))
+    url = str(tmp_path / "store")
+    make_run(Store(url), "cpu", [tmp_path / "rank0.json"])
+
+    for change, expected in (("compute=0", 70_000), ("host=0", 30_000)):
+        _, out, _ = call(capsys, url, "cpu", "--scale", change, "--format", "json")
+
+        assert [s["predicted_ns"] for s in json.loads(out)["scenarios"][0]["steps"]] == [expected, expected]
