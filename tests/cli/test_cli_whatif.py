@@ -175,3 +175,35 @@ def test_the_first_step_of_a_recording_without_a_device_gains_what_the_others_ga
         _, out, _ = call(capsys, url, "cpu", "--scale", change, "--format", "json")
 
         assert [s["predicted_ns"] for s in json.loads(out)["scenarios"][0]["steps"]] == [expected, expected]
+
+
+def test_work_launched_when_a_wait_ended_is_not_what_the_wait_was_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # GIVEN a kernel without length, launched and run in the very microsecond in which the wait for another one ended
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, object]:
+        return {"ph": "X", "pid": 1, "tid": args.get("stream", 1), "cat": cat, "name": name, "ts": ts, "dur": dur} | {
+            "args": args
+        }
+
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 2, correlation=1),
+        event("kernel", "long", 20, 40, correlation=1, stream=7, device=0),
+        event("cuda_runtime", "cudaDeviceSynchronize", 15, 45, correlation=2),
+        event("cuda_runtime", "cudaLaunchKernel", 60, 0, correlation=3),
+        event("kernel", "empty", 60, 0, correlation=3, stream=7, device=0),
+        event("cuda_runtime", "cudaLaunchKernel", 70, 2, correlation=4),
+        event("kernel", "last", 80, 10, correlation=4, stream=7, device=0),
+    ]
+    (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": events}))
+    url = str(tmp_path / "store")
+    make_run(Store(url), "tied", [tmp_path / "rank0.json"])
+
+    # WHEN the kernel that was waited for is gone
+    code, out, err = call(capsys, url, "tied", "--scale", "name:long=0", "--format", "json")
+
+    # THEN its 40 µs are saved
+    assert code == 0, err
+    (scenario,) = json.loads(out)["scenarios"]
+    assert [(s["measured_ns"], s["predicted_ns"]) for s in scenario["steps"]] == [(90_000, 50_000)]
