@@ -113,6 +113,11 @@ def ask(
         LongpoleError: The run is not analyzed, no step can be predicted, or a pattern or a rank means nothing.
     """
     manifest = store.manifest(run)
+    if manifest.of("timeline_ops"):
+        raise LongpoleError(
+            f"run {run!r} is an op timeline: its dependencies are between ops, not events",
+            f'What stragglers cost it: longpole query "FROM run_whatif" --run {run}',
+        )
     if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
         raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
     numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
