@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, timelines
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, quoted, write_ordered
+from longpole.engine import connection, gathering, quoted, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
@@ -133,11 +133,13 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
         for relation in relations:
             name = relation.name
             if relation.is_private or relation.scope != task.scope:
-                con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {name} AS {relation.sql}")
+                with gathering(con, relation.is_recursive):
+                    con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {name} AS {relation.sql}")
                 continue
             # What is published is made once, as its file; relations after it read that.
             file = folder / f"{name}.parquet"
-            n_rows = write_ordered(con, relation.sql, relation.order, file, is_sorted=relation.is_sorted)
+            with gathering(con, relation.is_recursive):
+                n_rows = write_ordered(con, relation.sql, relation.order, file, is_sorted=relation.is_sorted)
             con.execute(f"CREATE TEMP VIEW {name} AS FROM read_parquet({quoted(file)})")
             steps = _step_range(con, task, name)
             published.append(

@@ -93,6 +93,11 @@ class Relation:
     reads: frozenset[str]
 
     @property
+    def is_recursive(self) -> bool:
+        """Whether it goes round until nothing new comes."""
+        return self.sql.startswith("WITH RECURSIVE")
+
+    @property
     def is_private(self) -> bool:
         """Whether it is a step on the way, never stored and never shown."""
         return self.name.startswith("_")

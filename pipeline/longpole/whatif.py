@@ -31,6 +31,12 @@ RANK_STEPS_PER_TASK = 400
 SCENARIOS_PER_TASK = 4
 """Scenarios of one rank timed in one task: its rows are held once for each."""
 
+LEAST_RANKS_OF_A_MEDIAN = 3
+"""Recorded ranks that `fix` needs: as many as element_medians asks for."""
+
+_PHASES = ("forward", "backward", "optimizer", "input")
+"""Phases that every run has, as _element_phases names them."""
+
 What = Literal["scale", "fix", "exposed", "waits"]
 
 
@@ -104,15 +110,21 @@ def ask(
     Nothing of it stays in the store.
 
     Raises:
-        LongpoleError: The run is not analyzed, or a pattern or a rank means nothing.
+        LongpoleError: The run is not analyzed, no step can be predicted, or a pattern or a rank means nothing.
     """
     manifest = store.manifest(run)
+    if manifest.of("timeline_ops"):
+        raise LongpoleError(
+            f"run {run!r} is an op timeline: its dependencies are between ops, not events",
+            f'What stragglers cost it: longpole query "FROM run_whatif" --run {run}',
+        )
     if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
         raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
     numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
-    _check(manifest, numbered)
-    folder = f"whatif-{uuid.uuid4().hex}"
     phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
+    _check(manifest, numbered, phases)
+    _check_groups(store, manifest, numbered)
+    folder = f"whatif-{uuid.uuid4().hex}"
     asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
     try:
         medians = _medians(manifest, asked, run_tasks)
@@ -124,19 +136,44 @@ def ask(
         with store.scratch() as local:
             paths = store.fetch(run, [last.target, f"{folder}/predictions.parquet"], local)
             steps, totals = (pl.read_parquet(io.BytesIO(p.read_bytes())) for p in paths)
+        if not totals.height:
+            raise LongpoleError(
+                f"no step of run {run!r} can be predicted: "
+                + (
+                    "no step's length is known, for its ranks share no clock"
+                    if steps["measured_ns"].null_count() == steps.height
+                    else "its dependencies contradict each other"
+                ),
+                "What each rank's own steps are made of: longpole query"
+                f' "FROM rank_steps ORDER BY step, rank" --run {run}',
+            )
         return Answer(steps, totals)
     finally:
         store.discard(run, folder)
 
 
-def _check(manifest: Manifest, changes: Sequence[tuple[int, Change]]) -> None:
-    ranks = sorted({f.rank for f in manifest.of("events") if f.rank is not None})
+def recorded_ranks(manifest: Manifest) -> list[int]:
+    """Return the ranks that the run has events of."""
+    return sorted({f.rank for f in manifest.of("events") if f.rank is not None})
+
+
+def _check(manifest: Manifest, changes: Sequence[tuple[int, Change]], phases: Sequence[tuple[str, str]]) -> None:
+    ranks = recorded_ranks(manifest)
     for _, change in changes:
         if change.rank is not None and change.rank not in ranks:
             raise LongpoleError(
                 f"rank {change.rank} is not recorded in run {manifest.run!r}",
                 f"Recorded ranks: {', '.join(map(str, ranks[:20]))}{', ...' if len(ranks) > 20 else ''}.",
             )
+        if change.what == "fix" and len(ranks) < LEAST_RANKS_OF_A_MEDIAN:
+            raise LongpoleError(
+                f"run {manifest.run!r} has {len(ranks)} recorded rank{'s' if len(ranks) > 1 else ''}:"
+                f" a median of ranks needs {LEAST_RANKS_OF_A_MEDIAN}",
+                "Ask for parts of the rank's time, as --scale host,rank:N=0.5.",
+            )
+        if change.phase is not None and change.phase not in {*_PHASES, *(name for name, _ in phases)}:
+            names = dict.fromkeys([*(name for name, _ in phases), *_PHASES])
+            raise LongpoleError(f"{change.phase!r} is no phase of run {manifest.run!r}", f"Phases: {', '.join(names)}.")
         if change.pattern is not None:
             try:
                 duckdb.execute("SELECT regexp_matches('', $1)", [change.pattern])
@@ -146,10 +183,25 @@ def _check(manifest: Manifest, changes: Sequence[tuple[int, Change]]) -> None:
                 ) from error
 
 
+def _check_groups(store: Store, manifest: Manifest, changes: Sequence[tuple[int, Change]]) -> None:
+    asked = {change.group for _, change in changes if change.group is not None}
+    if not asked:
+        return
+    with store.scratch() as local:
+        paths = store.fetch(manifest.run, list(_paths(manifest, "groups")), local)
+        frames = [pl.read_parquet(io.BytesIO(p.read_bytes()), columns=["group_id"]) for p in paths]
+    known = {name for frame in frames for name in frame["group_id"].drop_nulls().to_list()}
+    for name in sorted(asked - known):
+        raise LongpoleError(
+            f"{name!r} is no process group of run {manifest.run!r}",
+            f'See them: longpole query "SELECT DISTINCT group_id FROM groups ORDER BY 1" --run {manifest.run}',
+        )
+
+
 def _rank_tasks(manifest: Manifest, asked: _Task) -> list[_Task]:
     """Return a task with a rank's events, its dumps in order of time, for each rank."""
     tasks = []
-    for rank in sorted({f.rank for f in manifest.of("events") if f.rank is not None}):
+    for rank in recorded_ranks(manifest):
         paths = {Path(f.path).stem: f.path for f in manifest.of("events") if f.rank == rank}
         dumps = sorted(
             (d for d in manifest.dumps if d.rank == rank and d.error is None and d.dump in paths),

@@ -1,4 +1,4 @@
--- One row per instant of a rank's host to which something is tied: a launch, a wait for the device, the end of a step.
+-- One row per instant of a rank's host to which something is tied: a launch, a wait for the device, a step's end.
 --
 -- dump_no     BIGINT   Which of the rank's dumps.
 -- point_no    BIGINT   Place in order of time, over all dumps.
@@ -14,6 +14,7 @@
 -- completes   BIGINT   The step whose marker ends at it, where that launched no device work; else NULL.
 --
 -- Scope: graph
+-- How: without a device a capture's first marker starts the host's time: nothing else in its first step may be tied to it.
 WITH clock AS (
     SELECT
         clocks.offset_ns,
@@ -69,6 +70,18 @@ instants AS (
     FROM _host_steps AS steps
     JOIN _windows AS windows ON steps.dump_no = windows.dump_no AND steps.step = windows.step
     WHERE NOT steps.has_device OR windows.n_launched = 0
+    UNION ALL
+    SELECT
+        dump_no,
+        min(start_ns) AS own_ns,
+        -1 AS place,
+        NULL AS thread,
+        NULL AS released_no,
+        NULL AS released_ns,
+        NULL AS completes
+    FROM _windows
+    WHERE NOT has_device
+    GROUP BY dump_no, capture
 ),
 
 aligned AS (

@@ -13,7 +13,8 @@
 -- How: a blocking call of a thread that launches waits for the activity that ends last inside it, on the call's stream
 -- where the dump says one; one that allocates is busy itself. A wait is inferred where a thread makes no call for 10 ms inside
 -- an operator and goes on within 100 µs of the end of an activity that ran for at least half of that: allocators wait for
--- events so, unrecorded (such a silence leaves one of the bins of half its length empty). Without a device, a collective that ends while no operator runs lets the host go on.
+-- events so, unrecorded (such a silence leaves one of the bins of half its length empty). What was launched when it ended,
+-- or later, is no work to wait for. Without a device, a collective that ends while no operator runs lets the host go on.
 WITH blocking AS (
     SELECT
         dump_no,
@@ -67,6 +68,7 @@ of_any AS (
             max(activity_no) AS end_no
         FROM _activities
         WHERE is_device AND (SELECT bool_or(stream IS NULL) FROM calls)
+            AND coalesce(launch_ns < end_ns, TRUE)
         GROUP BY dump_no, end_ns
     ) AS ends
         ON calls.dump_no = ends.end_dump AND calls.release_ns >= ends.end_ns
@@ -86,6 +88,7 @@ of_stream AS (
             max(activity_no) AS end_no
         FROM _activities
         WHERE is_device AND (SELECT bool_or(stream IS NOT NULL) FROM calls)
+            AND coalesce(launch_ns < end_ns, TRUE)
         GROUP BY dump_no, stream, end_ns
     ) AS ends
         ON calls.dump_no = ends.end_dump AND calls.stream = ends.end_stream AND calls.release_ns >= ends.end_ns

@@ -164,3 +164,11 @@ def test_what_cannot_be_exported_is_said(
     assert code == 1
     assert all(part in err for part in fact.split(", as "))
     assert not list(here.iterdir())
+
+
+def test_whatif_points_to_where_its_answers_are(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "whatif", "job", "--remove", "waits")
+
+    assert (code, out) == (1, "")
+    assert "run 'job' is an op timeline" in err
+    assert "FROM run_whatif" in err

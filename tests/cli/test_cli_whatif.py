@@ -90,7 +90,7 @@ def test_opportunities_are_sorted_by_what_they_save(store: str, capsys: pytest.C
 def test_nothing_of_an_answer_stays_in_the_store(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(Path(store).rglob("*"))
 
-    call(capsys, store, "worked", "--fix-rank", "all")
+    call(capsys, store, "worked", "--scale", "host=0.5")
 
     assert sorted(Path(store).rglob("*")) == before
 
@@ -109,6 +109,9 @@ def test_nothing_of_an_answer_stays_in_the_store(store: str, capsys: pytest.Capt
         (["--scale", "group:1,rank:0=0.5"], 2, "a group has exchanges alone"),
         (["--scale", "name:(=0.5"], 1, "is no pattern"),
         (["--fix-rank", "9"], 1, "rank 9 is not recorded"),
+        (["--fix-rank", "1"], 1, "run 'worked' has 2 recorded ranks: a median of ranks needs 3"),
+        (["--scale", "phase:optimiser=0.5"], 1, "Phases: forward, backward, optimizer, input."),
+        (["--scale", "group:nobody=0.5"], 1, "'nobody' is no process group of run 'worked'"),
         (["--fix-rank", "some"], 2, "is no rank"),
         (["--remove", "comm"], 2, "is nothing to remove"),
         (["--remove", "exposed=soon"], 2, "is no duration"),
@@ -134,3 +137,78 @@ def test_a_pattern_may_hold_commas_and_equal_signs(store: str, capsys: pytest.Ca
     assert scenario["changes"][0]["pattern"] == "a{1,2}=b|FusedOptimizer"
     # The end of the step before the first is shorter too, so the first gains more.
     assert [s["predicted_ns"] for s in scenario["steps"]] == [687_500_000, 700_000_000, 700_000_000, 700_000_000]
+
+
+def test_a_run_whose_ranks_share_no_clock_has_no_answer_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in (0, 1):
+        events = [
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": n * 100, "dur": 100}
+            | {"pid": 1 + rank, "tid": 1}
+            for n in (1, 2)
+        ]
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
+    url = str(tmp_path / "store")
+    make_run(Store(url), "apart", [tmp_path / "rank0.json", tmp_path / "rank1.json"])
+
+    for argv in (["--scale", "host=0"], ["--scale", "host=0", "--format", "json"], ["--opportunities"]):
+        code, out, err = call(capsys, url, "apart", *argv)
+
+        assert (code, out) == (1, "")
+        assert "no step of run 'apart' can be predicted: no step's length is known" in err
+
+
+def test_the_first_step_of_a_recording_without_a_device_gains_what_the_others_gain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    events = [
+        event
+        for n in (1, 2)
+        for event in (
+            host | {"cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": n * 100, "dur": 100},
+            host | {"cat": "cpu_op", "name": "aten::mm", "ts": n * 100 + 20, "dur": 30},
+        )
+    ]
+    (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": events}))
+    url = str(tmp_path / "store")
+    make_run(Store(url), "cpu", [tmp_path / "rank0.json"])
+
+    for change, expected in (("compute=0", 70_000), ("host=0", 30_000)):
+        _, out, _ = call(capsys, url, "cpu", "--scale", change, "--format", "json")
+
+        assert [s["predicted_ns"] for s in json.loads(out)["scenarios"][0]["steps"]] == [expected, expected]
+
+
+def test_work_launched_when_a_wait_ended_is_not_what_the_wait_was_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # GIVEN a kernel without length, launched and run in the very microsecond in which the wait for another one ended
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, object]:
+        return {"ph": "X", "pid": 1, "tid": args.get("stream", 1), "cat": cat, "name": name, "ts": ts, "dur": dur} | {
+            "args": args
+        }
+
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 2, correlation=1),
+        event("kernel", "long", 20, 40, correlation=1, stream=7, device=0),
+        event("cuda_runtime", "cudaDeviceSynchronize", 15, 45, correlation=2),
+        event("cuda_runtime", "cudaLaunchKernel", 60, 0, correlation=3),
+        event("kernel", "empty", 60, 0, correlation=3, stream=7, device=0),
+        event("cuda_runtime", "cudaLaunchKernel", 70, 2, correlation=4),
+        event("kernel", "last", 80, 10, correlation=4, stream=7, device=0),
+    ]
+    (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": events}))
+    url = str(tmp_path / "store")
+    make_run(Store(url), "tied", [tmp_path / "rank0.json"])
+
+    # WHEN the kernel that was waited for is gone
+    code, out, err = call(capsys, url, "tied", "--scale", "name:long=0", "--format", "json")
+
+    # THEN its 40 µs are saved
+    assert code == 0, err
+    (scenario,) = json.loads(out)["scenarios"]
+    assert [(s["measured_ns"], s["predicted_ns"]) for s in scenario["steps"]] == [(90_000, 50_000)]

@@ -20,7 +20,7 @@ from longpole.session import Session
 from longpole.store import Store
 from longpole.text import printable
 from longpole.units import duration_text, parse_duration
-from longpole.whatif import KINDS, Answer, Change, Scenario, ask
+from longpole.whatif import KINDS, LEAST_RANKS_OF_A_MEDIAN, Answer, Change, Scenario, ask, recorded_ranks
 
 _MOST_STEPS = 20
 """Steps that the table lists; JSON has them all."""
@@ -140,7 +140,10 @@ def _candidates(store: Store, run: str) -> list[Scenario]:
     with Session(store, [run]) as session, session.explaining():
         rows = session.con.execute(catalog.page_query("whatif_candidates"), {"run": run}).fetchall()
     found: list[Scenario] = []
+    has_medians = len(recorded_ranks(store.manifest(run))) >= LEAST_RANKS_OF_A_MEDIAN
     for what, kind, rank, _, pattern, factor, _ in rows:
+        if what == "fix" and not has_medians:
+            continue
         if what == "exposed":
             found.append((Change("exposed"),))
         else:
