@@ -33,8 +33,21 @@ CREATE TABLE steps (run VARCHAR, capture BIGINT, step BIGINT, start_ns BIGINT, e
     end_rank INTEGER, end_margin_ns BIGINT, start_skew_ns BIGINT, n_ranks INTEGER, verdict VARCHAR);
 CREATE TABLE kernels (run VARCHAR, rank INTEGER, step BIGINT, name VARCHAR, kind VARCHAR, comm_evidence VARCHAR,
     n_calls BIGINT, total_ns BIGINT, exposed_ns BIGINT);
+CREATE TABLE step_critical_path (run VARCHAR, step BIGINT, seq BIGINT, rank INTEGER, lane VARCHAR, kind VARCHAR,
+    name VARCHAR, start_ns BIGINT, end_ns BIGINT, duration_ns BIGINT, verdict VARCHAR);
+CREATE VIEW step_path_kinds AS SELECT run, step, kind, rank, sum(duration_ns)::BIGINT AS duration_ns,
+    coalesce(sum(duration_ns) FILTER (name = '(no event)'), 0)::BIGINT AS no_event_ns, count(*) AS n_segments
+    FROM step_critical_path GROUP BY run, step, kind, rank;
+CREATE TABLE step_stragglers (run VARCHAR, step BIGINT, rank INTEGER, late_ns BIGINT, late_ratio DOUBLE,
+    n_last BIGINT, is_straggler BOOLEAN, cause VARCHAR, cause_ns BIGINT, verdict VARCHAR);
+CREATE TABLE run_stragglers (run VARCHAR, rank INTEGER, host VARCHAR, n_steps BIGINT, n_straggler BIGINT,
+    share_last_ratio DOUBLE, late_ns BIGINT, late_ratio DOUBLE, lost_gpu_hours DOUBLE, cause VARCHAR,
+    cause_ratio DOUBLE, is_persistent BOOLEAN, pattern VARCHAR, verdict VARCHAR);
+CREATE TABLE collectives (run VARCHAR, step BIGINT, rank INTEGER);
 CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found BIGINT, verdict VARCHAR);
 """
+
+_NO_PATH = "DELETE FROM step_critical_path; DELETE FROM step_stragglers; DELETE FROM run_stragglers"
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- ${7*7} {{7*7}} \u202e\x1b[31m"
 
@@ -47,6 +60,18 @@ _TINY = [
     (1, 10, 100, 70, 20, 10, 5, 5, 0, 8, 1, 1, 0),
     (1, 11, 110, 80, 20, 10, 5, 5, 0, 8, 1, 1, 0),
     (1, 12, 200, 70, 120, 110, 5, 5, 0, 8, 1, 1, 0),
+]
+
+# step, rank, kind, name, ms: the path of each step, from start to end; of 411 ms 210 are compute, 246 rank 1's.
+_TINY_PATH = [
+    (10, 0, "compute", "gemm", 60),
+    (10, 1, "comm", "AllReduce", 30),
+    (10, 1, "host", "(no event)", 11),
+    (11, 1, "compute", "gemm", 80),
+    (11, 1, "host", "aten::mm", 30),
+    (12, 0, "input", "next", 105),
+    (12, 1, "compute", "gemm", 70),
+    (12, 1, "unknown", None, 25),
 ]
 
 
@@ -153,6 +178,33 @@ def tiny(run: str = "tiny", kernel: str = "gemm") -> duckdb.DuckDBPyConnection:
         "kernels",
         [{"run": run, "rank": 0, "name": "before", "kind": "compute", "n_calls": 1, "total_ns": 9, "exposed_ns": 9}],
     )
+    at = 0
+    for seq, (step, rank, kind, name, ms) in enumerate(_TINY_PATH):
+        row = {"run": run, "step": step, "seq": seq, "rank": rank, "kind": kind, "start_ns": at, "end_ns": at + ms * MS}
+        row |= {"name": kernel if name == "gemm" else name, "duration_ns": ms * MS, "verdict": "ok"}
+        add(con, "step_critical_path", [row])
+        at += ms * MS
+    add(
+        con,
+        "step_stragglers",
+        [
+            {"step": 11, "rank": 1, "late_ns": MS, "late_ratio": 1 / 110, "is_straggler": False}
+            | {"run": run, "n_last": 1, "verdict": "below the noise of a step"},
+            {"step": 12, "rank": 0, "late_ns": 100 * MS, "late_ratio": 0.5, "is_straggler": True}
+            | {"run": run, "n_last": 2, "cause": "input", "cause_ns": 100 * MS, "verdict": "ok"},
+        ],
+    )
+    add(
+        con,
+        "run_stragglers",
+        [
+            {"run": run, "rank": 0, "host": "node0", "n_steps": 3, "n_straggler": 1, "share_last_ratio": 1 / 3}
+            | {"late_ns": 100 * MS, "late_ratio": 100 / 411, "lost_gpu_hours": 0.1 / 3600, "cause": "input"}
+            | {"cause_ratio": 1.0, "is_persistent": False, "pattern": "transient"}
+            | {"verdict": "one step: it may be chance"}
+        ],
+    )
+    add(con, "collectives", [{"run": run, "step": 10, "rank": rank} for rank in (0, 1)])
     add(
         con,
         "run_coverage",
@@ -184,6 +236,9 @@ def hostile() -> duckdb.DuckDBPyConnection:
     con.execute("UPDATE steps SET verdict = $text", names)
     con.execute("UPDATE rank_steps SET verdict = $text WHERE step = 12", names)
     con.execute("UPDATE kernels SET comm_evidence = $text, kind = $text WHERE kind = 'comm'", names)
+    con.execute("UPDATE step_critical_path SET name = $text WHERE kind = 'host'", names)
+    con.execute("UPDATE step_critical_path SET kind = $text WHERE kind = 'comm'", names)
+    con.execute("UPDATE run_stragglers SET host = $text, cause = $text, pattern = $text, verdict = $text", names)
     con.execute("UPDATE runs SET device = $text, verdict = $text, reasons = [$text]", names)
     return con
 
@@ -194,6 +249,7 @@ def without_steps() -> duckdb.DuckDBPyConnection:
     con.execute(
         "DELETE FROM rank_steps; DELETE FROM steps; UPDATE kernels SET step = NULL; UPDATE runs SET n_steps = 0"
     )
+    con.execute(_NO_PATH)
     rows = [
         window((0, 0, 410, 180, 100, 70, 15, 115, 0, 24, 3, 3, 0), run="tiny"),
         window((1, 0, 410, 220, 160, 130, 15, 15, 0, 24, 3, 3, 0), run="tiny"),
@@ -212,7 +268,8 @@ def one_rank_of_sixteen() -> duckdb.DuckDBPyConnection:
         "DELETE FROM ranks WHERE rank = 0; DELETE FROM rank_steps WHERE rank = 0; DELETE FROM kernels WHERE rank = 0"
     )
     con.execute("UPDATE runs SET world_size = 16, n_ranks = 1")
-    con.execute("UPDATE steps SET duration_ns = NULL, verdict = 'clock not aligned'")
+    con.execute("UPDATE steps SET duration_ns = NULL, n_ranks = 1, verdict = 'clock not aligned'")
+    con.execute(_NO_PATH)
     add(
         con,
         "ranks",
@@ -247,6 +304,16 @@ def many(n_ranks: int, n_steps: int, *, seed: int = 1, first_step: int = 100) ->
     con.execute(
         "INSERT INTO steps SELECT 'many', 0, step, NULL, NULL, max(duration_ns) + 120000, "
         "arg_max(rank, duration_ns), 1000, 0, count(*), 'ok' FROM rank_steps GROUP BY step"
+    )
+    con.execute(
+        "INSERT INTO step_critical_path BY NAME SELECT 'many' AS run, step, 0 AS seq, rank, kind, 'work' AS name, "
+        "CASE kind WHEN 'compute' THEN compute_ns ELSE idle_host_ns END AS duration_ns, 'ok' AS verdict "
+        "FROM rank_steps CROSS JOIN (VALUES ('compute'), ('host')) AS kinds (kind) WHERE rank = 0"
+    )
+    con.execute(
+        "INSERT INTO step_stragglers BY NAME SELECT 'many' AS run, step, (step % n_ranks)::INTEGER AS rank, 1000000 AS "
+        "late_ns, 1e6 / duration_ns AS late_ratio, FALSE AS is_straggler, 'below the noise of a step' AS verdict "
+        "FROM steps"
     )
     con.execute(_MANY_KERNELS, {"first": first_step})
     con.execute("INSERT INTO run_coverage VALUES ('many', 'ranks', $n_ranks, $n_ranks, 'ok')", {"n_ranks": n_ranks})

@@ -83,6 +83,8 @@ def test_sections_come_in_order_each_with_its_views_its_query_and_its_words(tiny
     sections = tiny.select("main > section")
     assert [section["id"] for section in sections] == [
         "steps",
+        "path",
+        "stragglers",
         "exposed-comm",
         "idle",
         "kernels",
@@ -93,8 +95,8 @@ def test_sections_come_in_order_each_with_its_views_its_query_and_its_words(tiny
     for section in sections:
         assert len(section.select(".glossary")) == 1
         assert section.select(".source > code")
-        assert text(section.select_one(".command")).startswith("longpole query 'SELECT ")
-        assert text(section.select_one(".command")).endswith(" --run tiny")
+        assert text(section.select(".command")[-1]).startswith("longpole query 'SELECT ")
+        assert text(section.select(".command")[-1]).endswith(" --run tiny")
 
 
 @pytest.mark.parametrize("section", page.SECTIONS, ids=lambda section: section.id)
@@ -144,6 +146,44 @@ def test_a_long_kernel_name_is_cut_in_the_middle_and_whole_in_its_title() -> Non
     assert text(cell) == "gemm_" + "a" * 24 + "…" + "a" * 25 + "_tail"
 
 
+def test_what_steps_waited_for_is_a_sentence_a_table_and_two_commands(tiny: BeautifulSoup) -> None:
+    assert text(tiny.select_one("#path figcaption")) == (
+        "Most of all the steps waited for compute: 51.1 % of the time on the path; rank 1 has the largest share, "
+        "59.9 %. Unexplained is 6.1 %, host time without an event 2.7 %."
+    )
+    assert cells(tiny, "path")[:2] == [
+        ["gemm", "compute", "1", "150.000", "36.5 %", "2", "2"],
+        ["next", "input", "0", "105.000", "25.5 %", "1", "1"],
+    ]
+    assert text(tiny.select_one("#path caption")) == "All 7 kinds, names and ranks on the paths of 3 steps"
+    assert [text(command) for command in tiny.select("#path .command")][:2] == [
+        "longpole explain tiny",
+        "longpole whatif tiny --opportunities",
+    ]
+
+
+def test_who_was_waited_for_is_a_sentence_and_a_table(tiny: BeautifulSoup) -> None:
+    assert text(tiny.select_one("#stragglers figcaption")) == (
+        "1 of 3 steps waited for one rank beyond the noise; the longest wait of a step is for rank 0 in step 12: "
+        "100.0 ms, 50.0 % of the step."
+    )
+    assert cells(tiny, "stragglers") == [
+        [
+            *("0", "node0", "1 of 3", "33.3 %", "100.000", "24.3 %"),
+            *("input", "100.0 %", "transient", "0.000028", "one step: it may be chance"),
+        ]
+    ]
+    assert tiny.select("#stragglers .caveat") == []
+
+
+def test_a_run_of_which_one_rank_is_recorded_says_why_nobody_is_named() -> None:
+    soup = read(render(build(scenes.one_rank_of_sixteen(), "tiny")))
+    assert [text(note) for note in soup.select("#stragglers .na")] == [
+        "n/a: one rank is recorded, and who was late shows only beside others."
+    ]
+    assert soup.select("#stragglers table, #stragglers .chart") == []
+
+
 def test_the_ranks_table_shows_shares_causes_and_verdicts(tiny: BeautifulSoup) -> None:
     assert cells(tiny, "ranks")[1] == [
         *("1", "launches missing (2 of its windows)", "node1", "110.000", ""),
@@ -176,7 +216,13 @@ def test_coverage_shows_checks_dumps_and_verdicts(tiny: BeautifulSoup) -> None:
 def test_a_run_without_steps_says_why_it_has_no_charts() -> None:
     soup = read(render(build(scenes.without_steps(), "tiny")))
     why = "n/a: no step was found; Ranks has each capture as a whole."
-    assert [text(note) for note in soup.select("main .na")][1:] == [why, why, why]
+    assert [text(note) for note in soup.select("main .na")][1:] == [
+        why,
+        "n/a: no step has a critical path.",
+        "n/a: no rank has events in a step, so who came late cannot be known.",
+        why,
+        why,
+    ]
     assert soup.select(".chart") == []
     assert block(soup)["charts"] == []
     assert len(cells(soup, "ranks")) == 2
@@ -184,7 +230,7 @@ def test_a_run_without_steps_says_why_it_has_no_charts() -> None:
 
 def test_a_run_that_recorded_nothing_says_why_in_every_section() -> None:
     soup = read(render(build(scenes.nothing(), "tiny")))
-    for section in ("steps", "exposed-comm", "idle", "kernels", "ranks", "coverage"):
+    for section in ("steps", "path", "stragglers", "exposed-comm", "idle", "kernels", "ranks", "coverage"):
         assert all(text(note).startswith("n/a: ") for note in soup.select(f"#{section} .na"))
         assert soup.select(f"#{section} .na")
     assert "device n/a: no dump says" in text(soup.select_one(".meta"))
@@ -210,7 +256,14 @@ def test_more_ranks_than_rows_and_more_steps_than_columns_are_said() -> None:
 
 def test_every_chart_has_a_place_a_finding_and_rows(tiny: BeautifulSoup) -> None:
     data = block(tiny)
-    assert [drawing["id"] for drawing in data["charts"]] == ["step-chart", "cause-chart", "comm-map", "idle-map"]
+    assert [drawing["id"] for drawing in data["charts"]] == [
+        "step-chart",
+        "cause-chart",
+        "path-chart",
+        "late-map",
+        "comm-map",
+        "idle-map",
+    ]
     for drawing in data["charts"]:
         place = tiny.find(id=drawing["id"])
         assert isinstance(place, Tag)
@@ -239,6 +292,7 @@ def test_both_schemes_have_the_same_colours_as_the_style_sheet(tiny: BeautifulSo
         )
         for name, colour in (*kinds, *causes):
             assert f"--{name}: {colour};" in style, scheme
+        assert config["range"]["diverging"][:3] == config["range"]["category"][:3]
         assert "@" not in json.dumps(config)
 
 

@@ -21,6 +21,9 @@ PARAMETERS: dict[str, Any] = {
     "measure": "idle",
     "max_bins": 300,
     "max_ranks": 64,
+    "max_late_ranks": 16,
+    "max_stragglers": 64,
+    "n_names": 10,
     "max_ranges": 12,
     "n_kernels": 40,
     "max_dumps": 256,
@@ -140,6 +143,95 @@ def test_the_ends_of_a_heat_map_are_named(tiny: Overview) -> None:
     ]
 
 
+def test_the_paths_are_told_by_their_largest_kind_rank_and_what_is_not_explained(tiny: Overview) -> None:
+    path = tiny.path
+    assert (path.n_steps, path.path_ns, path.n_ranks, path.n_names) == (3, 411 * MS, 2, 7)
+    assert (path.kind, path.kind_ratio, path.rank, path.rank_ratio) == ("compute", 210 / 411, 1, 246 / 411)
+    assert (path.unknown_ratio, path.no_event_ratio, path.peer_ratio) == (25 / 411, 11 / 411, 0)
+
+
+def test_a_column_of_paths_has_every_kind_and_adds_up_to_the_step(tiny: Overview) -> None:
+    assert tiny.path_bins.rows() == [
+        (0, 1, 60 * MS, 30 * MS, 0, 11 * MS, 0, 0, 0, 0, 0),
+        (1, 1, 80 * MS, 0, 0, 30 * MS, 0, 0, 0, 0, 0),
+        (2, 1, 70 * MS, 0, 0, 0, 0, 0, 0, 105 * MS, 25 * MS),
+    ]
+
+
+def test_paths_in_one_column_are_averaged_over_the_steps_that_have_one() -> None:
+    con = scenes.tiny()
+    con.execute("DELETE FROM step_critical_path WHERE step = 12")
+    found = rows(con, "overview_path_bins", max_bins=1)
+    assert [(r["bin"], r["n_paths"], r["compute_ns"], r["comm_ns"]) for r in found] == [(0, 2, 70 * MS, 15 * MS)]
+
+
+def test_the_largest_names_of_the_paths_come_first(tiny: Overview) -> None:
+    assert tiny.path_names.rows() == [
+        ("compute", "gemm", 1, 150 * MS, 150 / 411, 2, 2),
+        ("input", "next", 0, 105 * MS, 105 / 411, 1, 1),
+        ("compute", "gemm", 0, 60 * MS, 60 / 411, 1, 1),
+        ("comm", "AllReduce", 1, 30 * MS, 30 / 411, 1, 1),
+        ("host", "aten::mm", 1, 30 * MS, 30 / 411, 1, 1),
+        ("unknown", None, 1, 25 * MS, 25 / 411, 1, 1),
+        ("host", "(no event)", 1, 11 * MS, 11 / 411, 1, 1),
+    ]
+    assert len(rows(scenes.tiny(), "overview_path_names", n_names=2)) == 2
+
+
+def test_a_cell_of_late_time_is_zero_where_nobody_waited_for_the_rank(tiny: Overview) -> None:
+    assert tiny.late_cells.select("rank", "bin", "value_mean_ns", "share_ratio").rows() == [
+        (0, 0, 0, 0.0),
+        (0, 1, 0, 0.0),
+        (0, 2, 100 * MS, 0.5),
+        (1, 0, 0, 0.0),
+        (1, 1, MS, 0.00909),
+        (1, 2, 0, 0.0),
+    ]
+    assert {r["rank"] for r in rows(scenes.tiny(), "overview_late_cells", max_late_ranks=1)} == {0}
+
+
+def test_a_step_in_which_lateness_is_not_known_has_no_cell_of_late_time() -> None:
+    con = scenes.tiny()
+    con.execute("UPDATE steps SET duration_ns = NULL WHERE step = 10; UPDATE steps SET n_ranks = 1 WHERE step = 11")
+    assert [(r["rank"], r["bin"]) for r in rows(con, "overview_late_cells")] == [(0, 2), (1, 2)]
+
+
+def test_64_ranks_and_5000_steps_make_at_most_5000_rows_of_each_new_chart() -> None:
+    data = build(scenes.many(64, 5000), "many")
+    assert (data.late_cells.height, data.path_bins.height) == (16 * 295, 295)
+
+
+def test_a_straggler_keeps_its_row_of_the_run(tiny: Overview) -> None:
+    assert tiny.stragglers.rows() == [
+        (
+            *(0, "node0", 3, 1, 1 / 3, 100 * MS, 100 / 411, 0.1 / 3600),
+            *("input", 1.0, "transient", "one step: it may be chance"),
+        )
+    ]
+    late = tiny.late
+    assert (late.n_steps, late.n_known, late.n_step_ranks) == (3, 3, 2)
+    assert (late.n_stragglers, late.n_straggler_steps, late.n_tie_steps, late.tie_ranks) == (1, 1, 0, None)
+    assert (late.peak_rank, late.peak_step, late.peak_ns, late.peak_ratio) == (0, 12, 100 * MS, 0.5)
+
+
+def test_ranks_that_tie_are_named_together_and_others_of_the_step_are_not() -> None:
+    con = scenes.views()
+    scenes.add(con, "runs", [{"run": "tiny", "verdict": "ok"}])
+    scenes.add(con, "steps", [{"run": "tiny", "capture": 0, "step": 1, "duration_ns": 100 * MS, "n_ranks": 8}])
+    late = {6: (40, "a tie: another rank is late by more than half of it"), 0: (30, "another rank is later")}
+    late |= {2: (9, "another rank is later")}
+    scenes.add(
+        con,
+        "step_stragglers",
+        [
+            {"run": "tiny", "step": 1, "rank": rank, "late_ns": ms * MS, "is_straggler": False, "verdict": verdict}
+            for rank, (ms, verdict) in late.items()
+        ],
+    )
+    found = build(con, "tiny").late
+    assert (found.n_tie_steps, found.tie_ranks, found.n_stragglers) == (1, "0, 6", 0)
+
+
 def test_kernels_are_summed_over_ranks_and_steps_and_ordered_by_exposed_time(tiny: Overview) -> None:
     assert tiny.kernels.rows() == [
         (1, "gemm", "compute", None, 1, 24, 360 * MS, 360 * MS, 360 / 820, 60 * MS, 60 * MS),
@@ -211,6 +303,8 @@ def test_a_run_that_recorded_nothing_has_empty_frames_and_no_shares() -> None:
     data = build(scenes.nothing(), "tiny")
     assert (data.run.n_windows, data.run.compute_ratio, data.run.recorded_ranks) == (0, None, None)
     assert (data.kernels.height, data.ranks.height, data.extremes.height, data.verdicts.height) == (0, 0, 0, 0)
+    assert (data.path.n_steps, data.path.kind, data.path.kind_ratio, data.path_names.height) == (0, None, None, 0)
+    assert (data.late.n_steps, data.late.peak_rank, data.late_cells.height, data.stragglers.height) == (0, None, 0, 0)
 
 
 def test_verdicts_are_grouped_with_their_steps_as_ranges() -> None:

@@ -15,11 +15,13 @@ from report import scenes
 CHARTS: dict[str, Callable[[Overview], charts.Chart]] = {
     "steps": lambda data: charts.step_breakdown(data.step_bins),
     "causes": lambda data: charts.idle_causes(data.step_bins),
+    "path": lambda data: charts.path_kinds(data.path_bins, data.step_bins),
+    "late": lambda data: charts.heat_map(data.late_cells, data.step_bins, charts.LATE),
     "comm": lambda data: charts.heat_map(data.comm_cells, data.step_bins, charts.EXPOSED_COMM),
     "idle": lambda data: charts.heat_map(data.idle_cells, data.step_bins, charts.IDLE),
 }
 
-SIZES = {"one step": (1, 1), "ten steps": (2, 10), "binned": (3, 700)}
+SIZES = {"one step": (2, 1), "ten steps": (2, 10), "binned": (3, 700)}
 
 
 def spec(chart: charts.Chart, data: Overview) -> dict[str, Any]:
@@ -29,6 +31,8 @@ def spec(chart: charts.Chart, data: Overview) -> dict[str, Any]:
         "step_bins": data.step_bins.to_dicts(),
         "comm_cells": data.comm_cells.to_dicts(),
         "idle_cells": data.idle_cells.to_dicts(),
+        "late_cells": data.late_cells.to_dicts(),
+        "path_bins": data.path_bins.to_dicts(),
     }
     return whole | {"width": 600}
 
@@ -47,7 +51,7 @@ def test_a_chart_has_a_title_units_and_rows_and_can_be_drawn(name: str, size: st
     whole = spec(CHARTS[name](data), data)
     assert whole["title"]
     assert titles(whole, "x") == {"step number"}
-    assert titles(whole, "y") == ({"rank"} if name in ("comm", "idle") else {"time (ms)"})
+    assert titles(whole, "y") == ({"rank"} if name in ("comm", "idle", "late") else {"time (ms)"})
     assert whole["data"]["name"] in whole["datasets"]
     assert len(whole["datasets"][whole["data"]["name"]]) > 0
     svg = vl_convert.vegalite_to_svg(whole)
@@ -67,6 +71,11 @@ def test_the_stack_shows_each_part_once_in_the_order_of_the_theme() -> None:
         "domain": ["input", "sync", "host", "launch", "turnaround", "other"],
         "range": "ordinal",
     }
+    kinds = spec(CHARTS["path"](data), data)["layer"][0]
+    assert kinds["encoding"]["color"]["scale"] == {
+        "domain": ["compute", "comm", "copy", "host", "launch", "turnaround", "sync", "input", "unknown"],
+        "range": "diverging",
+    }
 
 
 def test_a_heat_map_says_its_unit_in_its_legend_and_starts_at_zero() -> None:
@@ -74,6 +83,13 @@ def test_a_heat_map_says_its_unit_in_its_legend_and_starts_at_zero() -> None:
     colour = spec(CHARTS["comm"](data), data)["layer"][0]["encoding"]["color"]
     assert colour["title"] == "exposed comm, share of window (%)"
     assert colour["scale"] == {"domain": [0, 0.55], "range": "heatmap"}
+
+
+def test_late_time_is_a_share_of_the_step() -> None:
+    data = build(scenes.tiny(), "tiny")
+    colour = spec(CHARTS["late"](data), data)["layer"][0]["encoding"]["color"]
+    assert colour["title"] == "late time, share of step (%)"
+    assert colour["scale"] == {"domain": [0, 0.5], "range": "heatmap"}
 
 
 def test_noise_around_one_percent_does_not_use_the_whole_ramp() -> None:

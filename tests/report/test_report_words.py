@@ -135,3 +135,60 @@ def test_a_chart_is_told_in_a_sentence() -> None:
     assert words.idle_finding(data.run) == (
         "Idle takes 23.2 % of the windows; its largest cause is input, 15.9 % (waiting for input)."
     )
+
+
+def test_what_steps_waited_for_says_how_much_of_it_is_doubtful() -> None:
+    data = build(scenes.tiny(), "tiny")
+    path = replace(data.path, n_steps=1, n_ranks=1, kind="host", kind_ratio=0.9, peer_ratio=0.25)
+    assert words.path_finding(path, data.run) == (
+        "Of 3 steps 1 has a path. Most of all the step waited for the host (host): 90.0 % of the time on the path; "
+        "rank 1 has all of it. Unexplained is 6.1 %, host time without an event 2.7 %, 25.0 % in collectives whose "
+        "late rank may not be recorded."
+    )
+    assert words.path_finding(replace(path, n_steps=0), data.run) == "n/a: no step has a critical path"
+
+
+def test_why_nobody_is_named_is_said_and_nothing_where_somebody_is() -> None:
+    named = build(scenes.tiny(), "tiny").late
+    late = replace(named, n_stragglers=0, n_straggler_steps=0, peak_doubt="below the noise of a step")
+    assert words.nobody_named(named) == ""
+    assert [
+        words.nobody_named(replace(late, **changed))
+        for changed in (
+            {"n_steps": 0},
+            {"n_step_ranks": 1, "n_known": 0},
+            {"n_known": 0},
+            {"has_collectives": False, "peak_rank": None},
+            {"n_tie_steps": 2, "tie_ranks": "0, 6"},
+            {"peak_rank": None},
+            {},
+        )
+    ] == [
+        "n/a: no rank has events in a step, so who came late cannot be known.",
+        "n/a: one rank is recorded, and who was late shows only beside others.",
+        "n/a: the ranks' clocks are not aligned, so who came late cannot be known.",
+        "n/a: no collective was found, so no rank waited for another where it would show.",
+        "Nobody is named: ranks 0, 6 tie in 2 steps: each is late by more than half of what the latest is.",
+        "Nobody is named: no rank came late to a collective.",
+        "Nobody is named: no rank was late beyond the noise. The latest, rank 0, is below the noise of a step.",
+    ]
+    assert words.late_finding(late) == (
+        "The longest wait of a step is for rank 0 in step 12: 100.0 ms, 50.0 % of the step."
+    )
+    assert words.late_finding(replace(late, peak_rank=None)) == ""
+
+
+def test_gpu_hours_of_a_short_recording_do_not_print_as_zero() -> None:
+    assert [words.hours(x) for x in (None, 0.0, 1e-7, 0.0000647, 0.5, 1234.56)] == [
+        "n/a",
+        "0.000000",
+        "< 0.000001",
+        "0.000065",
+        "0.500",
+        "1,234.6",
+    ]
+
+
+def test_a_command_on_a_run_is_one_word_each() -> None:
+    assert words.command_line("explain", "a b") == "longpole explain 'a b'"
+    assert words.command_line("whatif", "$(x)", "--opportunities") == "longpole whatif '$(x)' --opportunities"

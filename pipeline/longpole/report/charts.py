@@ -20,6 +20,10 @@ PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 CAUSES = ("input", "sync", "host", "launch", "turnaround", "other")
 """The causes of idle time in the order of the theme's ordinal range; they add up to it."""
 
+KINDS = ("compute", "comm", "copy", "host", "launch", "turnaround", "sync", "input", "unknown")
+"""The kinds of a critical path in the order of the theme's diverging range, which is a list like the others; they add
+up to the step."""
+
 N_DOTTED = 60
 """Up to this many columns each step time has a dot: a line alone does not show a single step."""
 
@@ -39,15 +43,17 @@ _LABEL = "datum.first_step == datum.last_step ? '' + datum.first_step : datum.fi
 
 @dataclass(frozen=True)
 class Measure:
-    """What a heat map shows: `rows` names its cells, `ramp` a range of the theme."""
+    """What a heat map shows: `rows` names its cells, `ramp` a range of the theme, `whole` what its shares are of."""
 
-    rows: Literal["comm_cells", "idle_cells"]
+    rows: Literal["comm_cells", "idle_cells", "late_cells"]
     name: str
     ramp: Literal["heatmap", "ramp"]
+    whole: str = "window"
 
 
 EXPOSED_COMM = Measure("comm_cells", "exposed comm", "heatmap")
 IDLE = Measure("idle_cells", "idle", "ramp")
+LATE = Measure("late_cells", "late time", "heatmap", "step")
 
 
 def step_breakdown(step_bins: pl.DataFrame) -> Chart:
@@ -81,6 +87,12 @@ def idle_causes(step_bins: pl.DataFrame) -> Chart:
     return _framed([bars], step_bins, "Idle time by cause", height=140)
 
 
+def path_kinds(path_bins: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
+    """Return the mean time of a step's critical path per column stacked by kind, in ms."""
+    bars = _stacked(step_bins, KINDS, "kind", "diverging", counted=("n_paths", "paths"), is_looked_up=True)
+    return _framed([bars], step_bins, "Critical path by kind", height=200, rows="path_bins")
+
+
 def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
     """Return ranks by columns, coloured by the share of the rank's windows that the measure takes."""
     is_binned = _is_binned(step_bins)
@@ -90,16 +102,14 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
     tooltip = [
         alt.Tooltip("rank:O"),
         alt.Tooltip("label:N", title="steps" if is_binned else "step"),
-        alt.Tooltip("share_ratio:Q", title=f"{measure.name}, share of window", format=".2%"),
+        alt.Tooltip("share_ratio:Q", title=f"{measure.name}, share of {measure.whole}", format=".2%"),
         alt.Tooltip("mean_ms:Q", title="mean (ms)" if is_binned else "ms", format=",.3f"),
         alt.Tooltip("value_mean_ns:Q", title="mean (ns)" if is_binned else "ns", format=",d"),
         *(spread if is_binned else []),
     ]
     n_rows = cells["rank"].n_unique()
     chart = (
-        alt.Chart()
-        .transform_filter(_SHOWN)
-        .transform_lookup("bin", from_=alt.LookupData(alt.NamedData("step_bins"), "bin", ["first_step", "last_step"]))
+        _with_steps(alt.Chart().transform_filter(_SHOWN))
         .transform_calculate(
             x0="datum.bin - 0.5",
             x1=f"datum.bin + {0.5 + OVERLAP}",
@@ -116,7 +126,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
             y=alt.Y("rank:O", title="rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
             color=alt.Color(
                 "share_ratio:Q",
-                title=f"{measure.name}, share of window (%)",
+                title=f"{measure.name}, share of {measure.whole} (%)",
                 scale=alt.Scale(domain=[0, largest], range=measure.ramp),
                 legend=alt.Legend(
                     orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5
@@ -131,7 +141,13 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
 
 
 def _stacked(
-    step_bins: pl.DataFrame, names: tuple[str, ...], what: str, colours: Literal["category", "ordinal"]
+    step_bins: pl.DataFrame,
+    names: tuple[str, ...],
+    what: str,
+    colours: Literal["category", "ordinal", "diverging"],
+    *,
+    counted: tuple[str, str] = ("n_windows", "windows"),
+    is_looked_up: bool = False,
 ) -> alt.Chart:
     half = 0.42 if step_bins.height <= N_DOTTED else 0.5
     columns: list[str | alt.FieldName] = [f"{name}_ns" for name in names]
@@ -139,9 +155,9 @@ def _stacked(
     order = "{" + ", ".join(f"'{column}': {i}" for i, column in enumerate(columns)) + "}[datum.column]"
     word = "[" + ", ".join(f"'{word}'" for word in words) + "][datum.order]"
     steps = "steps" if _is_binned(step_bins) else "step"
+    base = alt.Chart().transform_filter(_SHOWN)
     bars: alt.Chart = (
-        alt.Chart()
-        .transform_filter(_SHOWN)
+        (_with_steps(base) if is_looked_up else base)
         .transform_fold(columns, as_=["column", "ns"])
         .transform_calculate(order=order, label=_LABEL)
         .transform_stack(
@@ -167,11 +183,18 @@ def _stacked(
                 alt.Tooltip("part:N", title=what),
                 alt.Tooltip("ms:Q", title="mean (ms)", format=",.3f"),
                 alt.Tooltip("ns:Q", title="mean (ns)", format=",d"),
-                alt.Tooltip("n_windows:Q", title="windows", format=",d"),
+                alt.Tooltip(f"{counted[0]}:Q", title=counted[1], format=",d"),
             ],
         )
     )
     return bars
+
+
+def _with_steps(chart: alt.Chart) -> alt.Chart:
+    # The lookup also brings `step_bins` into the chart, which the labels of the axis are taken from.
+    steps = alt.LookupData(alt.NamedData("step_bins"), "bin", ["first_step", "last_step"])
+    joined: alt.Chart = chart.transform_lookup("bin", from_=steps)
+    return joined
 
 
 def _is_binned(step_bins: pl.DataFrame) -> bool:

@@ -32,6 +32,15 @@ MAX_CHECK_ROWS = 256
 MAX_VERDICT_ROWS = 64
 """Rows of the verdict table: a verdict may quote what a dump says, so their number has no bound of its own."""
 
+MAX_LATE_ROWS = 16
+"""Rows of the heat map of late time: who was waited for is one rank or a few; with 300 columns 4,800 cells."""
+
+N_PATH_NAMES = 10
+"""Rows of the table of what the paths were made of: beyond these a name rarely is 1 % of them."""
+
+MAX_STRAGGLER_ROWS = 64
+"""Rows of the table of stragglers, those waited for longest first."""
+
 MAX_RANGES = 12
 """Ranges of ranks or steps spelt out in one line of text."""
 
@@ -88,6 +97,42 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Path:
+    """The row of sql/pages/overview_path.sql: what all critical paths together were made of."""
+
+    n_steps: int
+    path_ns: int
+    n_ranks: int
+    kind: str | None
+    kind_ratio: float | None
+    rank: int | None
+    rank_ratio: float | None
+    n_names: int
+    unknown_ratio: float | None
+    no_event_ratio: float | None
+    peer_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Late:
+    """The row of sql/pages/overview_late.sql: whether anybody was waited for, and why nobody is named."""
+
+    n_steps: int
+    n_known: int
+    n_step_ranks: int | None
+    has_collectives: bool
+    n_stragglers: int
+    n_straggler_steps: int
+    n_tie_steps: int
+    tie_ranks: str | None
+    peak_rank: int | None
+    peak_step: int | None
+    peak_ns: int | None
+    peak_ratio: float | None
+    peak_doubt: str | None
+
+
+@dataclass(frozen=True)
 class Overview:
     """Everything the page shows; each frame is the answer of the query overview_<field> in sql/pages.
 
@@ -95,9 +140,15 @@ class Overview:
     """
 
     run: Run
+    path: Path
+    late: Late
     step_bins: pl.DataFrame
     comm_cells: pl.DataFrame
     idle_cells: pl.DataFrame
+    path_bins: pl.DataFrame
+    path_names: pl.DataFrame
+    late_cells: pl.DataFrame
+    stragglers: pl.DataFrame
     extremes: pl.DataFrame
     kernels: pl.DataFrame
     ranks: pl.DataFrame
@@ -119,9 +170,15 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
     cells = {"run": run, "max_bins": MAX_STEP_BINS, "max_ranks": MAX_HEAT_ROWS}
     return Overview(
         run=Run(**head),
+        path=Path(**_rows(con, "overview_path", run=run).to_dicts()[0]),
+        late=Late(**_rows(con, "overview_late", run=run, max_ranges=MAX_RANGES).to_dicts()[0]),
         step_bins=_rows(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
         comm_cells=_rows(con, "overview_cells", measure="exposed_comm", **cells),
         idle_cells=_rows(con, "overview_cells", measure="idle", **cells),
+        path_bins=_rows(con, "overview_path_bins", run=run, max_bins=MAX_STEP_BINS),
+        path_names=_rows(con, "overview_path_names", run=run, n_names=N_PATH_NAMES),
+        late_cells=_rows(con, "overview_late_cells", run=run, max_bins=MAX_STEP_BINS, max_late_ranks=MAX_LATE_ROWS),
+        stragglers=_rows(con, "overview_stragglers", run=run, max_stragglers=MAX_STRAGGLER_ROWS),
         extremes=_rows(con, "overview_extremes", run=run),
         kernels=_rows(con, "overview_kernels", run=run, n_kernels=N_KERNELS),
         ranks=_rows(con, "overview_ranks", run=run, max_ranks=MAX_RANK_ROWS),

@@ -50,6 +50,26 @@ SECTIONS = (
         "comm, exposed copies and idle add up to a rank's own window; the bars are their mean over the ranks.",
     ),
     Section(
+        "path",
+        "What steps waited for",
+        ("step_critical_path", "step_path_kinds"),
+        "SELECT kind, name, rank, sum(duration_ns) AS path_ns FROM step_critical_path "
+        "GROUP BY kind, name, rank ORDER BY path_ns DESC LIMIT 10",
+        "The critical path is the chain of work that decided a step's length, each nanosecond once. Only what is on it "
+        "can shorten the step, as long as no other chain takes over. (no event): the host shows nothing, as in a "
+        "sleep; unknown: nothing in the dump says.",
+    ),
+    Section(
+        "stragglers",
+        "Who was waited for",
+        ("step_stragglers", "run_stragglers", "steps"),
+        "SELECT step, rank, late_ns, is_straggler, cause, verdict FROM step_stragglers "
+        "ORDER BY late_ns DESC, step, rank",
+        "Late time is how long others waited for a rank alone, less what it waited for others itself. A step's "
+        "straggler is late beyond the noise and twice as late as any other; two that stall in turns tie, and nobody is "
+        "named. What it costs is another question: longpole whatif --fix-rank. Blank: lateness is not known there.",
+    ),
+    Section(
         "exposed-comm",
         "Exposed communication by rank and step",
         ("rank_steps",),
@@ -129,9 +149,12 @@ def render(data: Overview, *, tool_version: str) -> str:
             ranks_seen=words.ranks_seen(data.run),
             summary=words.summary(data.run),
             caveats=words.caveats(data.run),
+            nobody=words.nobody_named(data.late),
             causes=charts.CAUSES,
+            kinds=[(_kind_colour(kind), kind) for kind in charts.KINDS],
             parts=_PARTS,
             kind_colours=KIND_COLOURS,
+            path_colours={kind: _kind_colour(kind) for kind in charts.KINDS},
             variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
             style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
             bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
@@ -168,6 +191,10 @@ _PARTS = (
 )
 
 
+def _kind_colour(kind: str) -> str:
+    return "idle" if kind == "unknown" else kind
+
+
 def _figures(data: Overview) -> list[Figure]:
     run, bins = data.run, data.step_bins
     has_windows = bins.filter(pl.col("n_windows") > 0).height > 0
@@ -184,6 +211,17 @@ def _figures(data: Overview) -> list[Figure]:
         drawn.append(Figure("cause-chart", words.idle_finding(run), charts.idle_causes(bins)))
     else:
         drawn.append(Figure("cause-chart", f"n/a: {why}"))
+    finding = words.path_finding(data.path, run)
+    if data.path_bins.height == 0:
+        drawn.append(Figure("path-chart", finding))
+    else:
+        drawn.append(Figure("path-chart", finding, charts.path_kinds(data.path_bins, bins)))
+    if data.late_cells.height:
+        n_shown = data.late_cells["rank"].n_unique()
+        limited = run.n_window_ranks > n_shown
+        note = f"{n_shown} of {run.n_window_ranks} ranks: those waited for longest." if limited else ""
+        late_map = charts.heat_map(data.late_cells, bins, charts.LATE)
+        drawn.append(Figure("late-map", words.late_finding(data.late), late_map, note=note))
     for id_, cells, measure in (
         ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
         ("idle-map", data.idle_cells, charts.IDLE),
@@ -212,7 +250,13 @@ def _drawing(figure: Figure, chart: charts.Chart) -> dict[str, Any]:
 
 
 def _datasets(data: Overview) -> dict[str, dict[str, list[Any]]]:
-    frames = {"comm_cells": data.comm_cells, "idle_cells": data.idle_cells, "step_bins": data.step_bins}
+    frames = {
+        "comm_cells": data.comm_cells,
+        "idle_cells": data.idle_cells,
+        "late_cells": data.late_cells,
+        "path_bins": data.path_bins,
+        "step_bins": data.step_bins,
+    }
     return {name: frame.to_dict(as_series=False) for name, frame in frames.items()}
 
 
@@ -261,13 +305,14 @@ def _environment() -> jinja2.Environment:
         "count": words.count,
         "cut_middle": words.cut_middle,
         "duration": words.duration,
+        "hours": words.hours,
         "instant": words.instant,
         "listing": words.listing,
         "milliseconds": words.milliseconds,
         "percent": words.percent,
         "visible": words.visible,
     }
-    environment.globals |= {"query_line": words.query_line}
+    environment.globals |= {"command_line": words.command_line, "query_line": words.query_line}
     return environment
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from longpole.report.charts import CAUSES, EXPOSED_COMM, Measure
-from longpole.report.overview import Run
+from longpole.report.overview import Late, Path, Run
 
 MAX_TEXT = 2_000
 """Characters kept of a text that a dump supplied; a longer one says how long it was."""
@@ -26,6 +26,19 @@ CAUSE_PHRASES = {
     "other": "without a recorded cause",
 }
 """What the device did while it was idle, by cause, as the end of a sentence."""
+
+KIND_PHRASES = {
+    "compute": "compute",
+    "comm": "collectives",
+    "copy": "copies",
+    "host": "the host",
+    "launch": "work launched and not begun",
+    "turnaround": "the device's own pace",
+    "sync": "synchronising calls",
+    "input": "the data loader",
+    "unknown": "what nothing in the dump says",
+}
+"""What a step waited for, by the kind of its critical path, as the end of a sentence."""
 
 STEP_SOURCES = {
     "marker": "steps are marked on some ranks",
@@ -112,6 +125,11 @@ def query_line(sql: str, run: str) -> str:
     """Return the command that prints a section's rows."""
     separator = "=" if run.startswith("-") else " "
     return f"longpole query {shell_word(sql)} --run{separator}{shell_word(run)}"
+
+
+def command_line(command: str, run: str, *options: str) -> str:
+    """Return a command of longpole on a run, as a shell reads it; no run's name begins with a dash."""
+    return " ".join(["longpole", command, shell_word(run), *options])
 
 
 def ranks_seen(run: Run) -> str:
@@ -218,6 +236,73 @@ def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
         f"{measure.name.capitalize()} takes from {percent(row['min_ratio'])} (rank {row['min_rank']}) to "
         f"{percent(row['max_ratio'])} (rank {row['max_rank']}) of a rank's windows; {peak}"
     )
+
+
+def path_finding(path: Path, run: Run) -> str:
+    """Return what the critical paths were made of, and how much of them is not explained."""
+    if path.n_steps == 0 or path.kind is None:
+        return "n/a: no step has a critical path"
+    phrase = KIND_PHRASES.get(path.kind, visible(path.kind))
+    most = phrase if path.kind in ("compute", "unknown") else f"{phrase} ({visible(path.kind)})"
+    have = "has" if path.n_steps == 1 else "have"
+    is_some = path.n_steps < run.n_timed_steps
+    which = f"Of {run.n_timed_steps:,} steps {path.n_steps:,} {have} a path. " if is_some else ""
+    steps = "the step" if path.n_steps == 1 else "the steps"
+    share = f"has the largest share, {percent(path.rank_ratio)}" if path.n_ranks > 1 else "has all of it"
+    peer = f", {percent(path.peer_ratio)} in collectives whose late rank may not be recorded" if path.peer_ratio else ""
+    return (
+        f"{which}Most of all {steps} waited for {most}: {percent(path.kind_ratio)} of the time on the path; rank "
+        f"{path.rank} {share}. Unexplained is {percent(path.unknown_ratio)}, host time without an event "
+        f"{percent(path.no_event_ratio)}{peer}."
+    )
+
+
+def late_finding(late: Late) -> str:
+    """Return who came latest, for those who do not see the heat map; empty where nobody was waited for."""
+    if late.peak_rank is None:
+        return ""
+    latest = (
+        f"the longest wait of a step is for rank {late.peak_rank} in step {late.peak_step}: "
+        f"{duration(late.peak_ns)}, {percent(late.peak_ratio)} of the step."
+    )
+    if late.n_straggler_steps == 0:
+        return f"T{latest[1:]}"
+    known = "the 1 step" if late.n_known == 1 else f"{late.n_known:,} steps"
+    return f"{late.n_straggler_steps:,} of {known} waited for one rank beyond the noise; {latest}"
+
+
+def nobody_named(late: Late) -> str:
+    """Return why no rank is named as the one waited for; empty where one is."""
+    if late.n_stragglers:
+        return ""
+    if late.n_steps == 0:
+        return "n/a: no rank has events in a step, so who came late cannot be known."
+    if late.n_step_ranks is not None and late.n_step_ranks <= 1:
+        return "n/a: one rank is recorded, and who was late shows only beside others."
+    if late.n_known == 0:
+        return "n/a: the ranks' clocks are not aligned, so who came late cannot be known."
+    if not late.has_collectives:
+        return "n/a: no collective was found, so no rank waited for another where it would show."
+    if late.n_tie_steps:
+        times = "1 step" if late.n_tie_steps == 1 else f"{late.n_tie_steps:,} steps"
+        return (
+            f"Nobody is named: ranks {late.tie_ranks} tie in {times}: each is late by more than half of what the "
+            "latest is."
+        )
+    if late.peak_rank is None:
+        return "Nobody is named: no rank came late to a collective."
+    return (
+        f"Nobody is named: no rank was late beyond the noise. The latest, rank {late.peak_rank}, is {late.peak_doubt}."
+    )
+
+
+def hours(number: float | None) -> str:
+    """Return GPU hours to as many digits as count: a recording of seconds loses millionths; 'n/a' for NULL."""
+    if number is None:
+        return "n/a"
+    if 0 < number < 1e-6:
+        return "< 0.000001"
+    return f"{number:,.1f}" if number >= 10 else f"{number:.3f}" if number >= 0.1 else f"{number:.6f}"
 
 
 def listing(words: Sequence[str]) -> str:

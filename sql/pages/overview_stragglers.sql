@@ -1,0 +1,33 @@
+-- One row per rank that a step was waiting for, at most $max_stragglers of them, the longest first.
+--
+-- rank              INTEGER  Rank.
+-- host              VARCHAR  Its host; NULL unknown.
+-- n_steps           BIGINT   Steps of the run in which lateness is known.
+-- n_straggler       BIGINT   Of them, those whose straggler it is.
+-- share_last_ratio  DOUBLE   n_straggler by n_steps.
+-- late_ns           BIGINT   How late it was in those.
+-- late_ratio        DOUBLE   Of the time of all those steps.
+-- lost_gpu_hours    DOUBLE   late_ns times the other recorded ranks: what waited.
+-- cause             VARCHAR  What most of late_ns is put down to.
+-- cause_ratio       DOUBLE   Share of late_ns with that cause.
+-- pattern           VARCHAR  persistent, periodic or transient.
+-- verdict           VARCHAR  ok; or that it happened once.
+--
+-- How: as in run_stragglers. Parameters: $run, $max_stragglers.
+SELECT
+    rank,
+    host,
+    n_steps,
+    n_straggler,
+    share_last_ratio,
+    late_ns,
+    late_ratio,
+    lost_gpu_hours,
+    cause,
+    cause_ratio,
+    pattern,
+    verdict
+FROM run_stragglers
+WHERE run = $run
+ORDER BY late_ns DESC, rank
+LIMIT $max_stragglers
