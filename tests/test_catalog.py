@@ -219,7 +219,10 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
     views = {
         name: [run, *columns]
         for name, columns in found.items()
-        if KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run")
+        if (
+            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run")
+            or name == "step_replays"
+        )
         and not KNOWN[name].is_private
     }
     return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], "events": [run, ("rank", "INTEGER"), *found["events"]]}

@@ -108,7 +108,11 @@ def analyze_run(
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
-    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=(*events, *ops, *rank_files, *marts))
+    files = (*events, *ops, *rank_files, *marts)
+    kept = manifest.of("step_replays")  # made by a what-if of these very files
+    if {*files, *kept} == set(manifest.files):
+        files += kept
+    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
         store.publish(updated)
     store.sweep(updated)

@@ -6,6 +6,7 @@ row of data; every number is made in SQL.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import uuid
 from collections.abc import Callable, Sequence
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 import duckdb
+import msgspec
 import polars as pl
 
 from longpole import catalog, config
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, quoted
-from longpole.errors import LongpoleError
-from longpole.store import DumpEntry, Manifest, Store, dumps_table
+from longpole.errors import LongpoleError, StoreError
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
 
 KINDS = ("compute", "comm", "copy", "host", "input", "sync", "launch", "turnaround", "unknown")
 """Kinds of the path's time that a change may name."""
@@ -62,6 +64,9 @@ class Change:
         """Whether it changes that rank's own graph; the rest is changed where ranks meet."""
         return self.what in ("scale", "fix") and self.group is None and self.rank in (None, rank)
 
+
+_BESIDE = ("predictions", "step_replays")
+"""What the last task makes beside the steps."""
 
 Scenario = tuple[Change, ...]
 """Changes made together."""
@@ -107,7 +112,7 @@ def ask(
 ) -> Answer:
     """Return the steps of a run under each scenario, numbered from 1, and under none, 0.
 
-    Nothing of it stays in the store.
+    Nothing of it stays in the store but how well the unchanged graph replays each step: step_replays.
 
     Raises:
         LongpoleError: The run is not analyzed, no step can be predicted, or a pattern or a rank means nothing.
@@ -134,20 +139,22 @@ def ask(
         last = replace(asked, tables=tables, relation="predicted_steps", target=f"{folder}/predicted_steps.parquet")
         run_tasks(_evaluate, [last])
         with store.scratch() as local:
-            paths = store.fetch(run, [last.target, f"{folder}/predictions.parquet"], local)
-            steps, totals = (pl.read_parquet(io.BytesIO(p.read_bytes())) for p in paths)
-        if not totals.height:
+            names = [last.target, *(f"{folder}/{name}.parquet" for name in _BESIDE)]
+            steps, totals, replays = (p.read_bytes() for p in store.fetch(run, names, local))
+        answer = Answer(pl.read_parquet(io.BytesIO(steps)), pl.read_parquet(io.BytesIO(totals)))
+        if not answer.totals.height:
             raise LongpoleError(
                 f"no step of run {run!r} can be predicted: "
                 + (
                     "no step's length is known, for its ranks share no clock"
-                    if steps["measured_ns"].null_count() == steps.height
+                    if answer.steps["measured_ns"].null_count() == answer.steps.height
                     else "its dependencies contradict each other"
                 ),
                 "What each rank's own steps are made of: longpole query"
                 f' "FROM rank_steps ORDER BY step, rank" --run {run}',
             )
-        return Answer(steps, totals)
+        _keep(store, manifest, replays)
+        return answer
     finally:
         store.discard(run, folder)
 
@@ -196,6 +203,29 @@ def _check_groups(store: Store, manifest: Manifest, changes: Sequence[tuple[int,
             f"{name!r} is no process group of run {manifest.run!r}",
             f'See them: longpole query "SELECT DISTINCT group_id FROM groups ORDER BY 1" --run {manifest.run}',
         )
+
+
+def _keep(store: Store, manifest: Manifest, replays: bytes) -> None:
+    """Publish how well the unchanged graph replays the run's steps, where the run is still as it was.
+
+    A store that cannot be written, or a run that is being written, keeps it to the answer.
+    """
+    sources = sorted(f.digest for f in manifest.files if f.table in ("events", "rank_clocks", "steps"))
+    inputs = key_of("replays", catalog.fingerprint("rank", "graph", "predict", "replay"), sources)
+    if any(f.inputs == inputs for f in manifest.of("step_replays")):
+        return
+    with contextlib.suppress(StoreError), store.lock(manifest.run):
+        if store.manifest(manifest.run) != manifest:
+            return
+        path = f"marts/step_replays/run.{inputs}.parquet"
+        with store.scratch() as folder:
+            local = folder / "step_replays.parquet"
+            local.write_bytes(replays)
+            n_rows = pl.scan_parquet(local).select(pl.len()).collect().item()
+            file = PublishedFile("step_replays", path, inputs, file_digest(local), len(replays), n_rows)
+            store.put(local, manifest.run, path)
+        others = tuple(f for f in manifest.files if f.table != "step_replays")
+        store.publish(msgspec.structs.replace(manifest, files=(*others, file)))
 
 
 def _rank_tasks(manifest: Manifest, asked: _Task) -> list[_Task]:
@@ -278,7 +308,7 @@ def _evaluate(task: _Task) -> str:
         for name, paths in task.tables:
             con.execute(f"CREATE VIEW {name} AS {_view(name, store.fetch(task.run, list(paths), folder), task)}")
         given = {name for name, _ in task.tables} | _load(con, task)
-        wanted = [task.relation, *(["predictions"] if is_replay else [])]
+        wanted = [task.relation, *(_BESIDE if is_replay else ())]
         relations = catalog.leading_to(wanted, given | set(catalog.data_names()))
         for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
             catalog.load_data(con, name)

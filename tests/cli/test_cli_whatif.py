@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from longpole import cli
+from longpole.analyze import analyze_run
+from longpole.session import Session
 from longpole.store import Store
-from pipeline_inline import make_run
+from pipeline_inline import inline, make_run
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -87,12 +89,29 @@ def test_opportunities_are_sorted_by_what_they_save(store: str, capsys: pytest.C
     assert gains[0] == 1.154  # the forward pass twice as fast
 
 
-def test_nothing_of_an_answer_stays_in_the_store(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stays_of_an_answer_is_how_well_the_unchanged_graph_replays(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, store, "worked", "--scale", "comm=0.5")
     before = sorted(Path(store).rglob("*"))
 
     call(capsys, store, "worked", "--scale", "host=0.5")
 
     assert sorted(Path(store).rglob("*")) == before
+    assert [p.parent.name for p in before if "step_replays" in str(p) and p.is_file()] == ["step_replays"]
+    with Session(Store(store)) as session:
+        rows = session.con.execute("SELECT step, measured_ns, replayed_ns, error_ratio FROM step_replays").fetchall()
+    assert rows == [(n, 750_000_000, 750_000_000, 0.0) for n in (10, 11, 12, 13)]
+
+
+def test_a_second_analysis_keeps_it(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, store, "worked", "--scale", "comm=0.5")
+    before = Store(store).manifest("worked")
+
+    analyze_run(Store(store), "worked", run_tasks=inline)
+
+    assert Store(store).manifest("worked") == before
+    assert len(before.of("step_replays")) == 1
 
 
 @pytest.mark.parametrize(
