@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import duckdb
@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, timelines
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, quoted, write_ordered
+from longpole.engine import connection, gathering, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
@@ -132,8 +132,9 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     with store.scratch() as folder, connection(folder, task.memory) as con:
         for name, paths in task.tables:
             local = store.fetch(task.run, list(paths), folder)
-            con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
+            con.execute(f"CREATE VIEW {name} AS {reading(name, local, _filter(name, task))}")
         _load_context(con, task, read)
+        catalog.load_data_of(con, relations)
         for relation in relations:
             name = relation.name
             if relation.is_private or relation.scope != task.scope:
@@ -330,30 +331,20 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
             "INSERT INTO dump_facts VALUES ($1, $2, $3)",
             [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
         )
-    for name in sorted(read & set(catalog.data_names())):
-        catalog.load_data(con, name)
 
 
-def _union(name: str, paths: Sequence[Path], task: AnalyzeTask) -> str:
-    files = [quoted(p) for p in paths]
-    if name == "events":  # in order of time, each dump's rows in file order
-        return " UNION ALL ".join(
-            f"SELECT {n}::BIGINT AS dump_no, * FROM read_parquet({q})" for n, q in enumerate(files)
-        )
-    if not files:
-        columns = ", ".join(f'NULL::{c.type} AS "{c.name}"' for c in catalog.relations()[name].columns)
-        return f"SELECT {columns} WHERE FALSE"
+def _filter(name: str, task: AnalyzeTask) -> str:
+    """Return the WHERE of what a task reads of a relation."""
     first, last = int(task.first_step or 0), int(task.last_step or 0)
-    where = ""
     if task.scope == "clock":
-        where = " WHERE is_anchor"
-    elif task.scope == "steps" and name == "rank_windows":  # one step of halo: its end is the first step's start
-        where = f" WHERE step BETWEEN {first - 1} AND {last}"
-    elif task.scope == "paths":
-        where = f" WHERE step BETWEEN {first} AND {last}"
-    elif task.scope == "steps" and name in ("rank_collectives", "rank_chains"):
-        where = f" WHERE shard_step BETWEEN {first - 1} AND {last}"
-    return f"SELECT * FROM read_parquet([{', '.join(files)}]){where}"
+        return " WHERE is_anchor"
+    if task.scope == "steps" and name == "rank_windows":  # one step of halo: its end is the first step's start
+        return f" WHERE step BETWEEN {first - 1} AND {last}"
+    if task.scope == "paths":
+        return f" WHERE step BETWEEN {first} AND {last}"
+    if task.scope == "steps" and name in ("rank_collectives", "rank_chains"):
+        return f" WHERE shard_step BETWEEN {first - 1} AND {last}"
+    return ""
 
 
 def _place(table: str, task: AnalyzeTask) -> str:

@@ -240,6 +240,12 @@ def load_data(con: duckdb.DuckDBPyConnection, name: str, extra: Iterable[dict[st
     con.execute(f"INSERT INTO {name} VALUES {places}", [row[c] for row in rows for c in columns])
 
 
+def load_data_of(con: duckdb.DuckDBPyConnection, relations: Iterable[Relation]) -> None:
+    """Make the tables of sql/data that these relations read."""
+    for name in sorted({n for r in relations for n in r.reads} & set(data_names())):
+        load_data(con, name)
+
+
 def data_names() -> list[str]:
     """Return the names of the tables of sql/data, sorted: every relation of any scope may read them."""
     return sorted(e.name.removesuffix(".csv") for e in _folder("data") if e.name.endswith(".csv"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
+
+from longpole import catalog
 
 
 def connection(folder: Path, memory: int, threads: int = 1, *, is_ordered: bool = True) -> duckdb.DuckDBPyConnection:
@@ -50,6 +52,22 @@ def gathering(con: duckdb.DuckDBPyConnection, is_recursive: bool) -> Iterator[No
 def quoted(path: Path | str) -> str:
     """Return a path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def reading(name: str, paths: Sequence[Path], where: str = "") -> str:
+    """Return the SELECT that reads a relation from its files; without files it has the relation's columns and no row.
+
+    A rank's events come in order of time, each dump's rows in file order, with the dump's number before them.
+    """
+    files = [quoted(p) for p in paths]
+    if name == "events":
+        return " UNION ALL ".join(
+            f"SELECT {n}::BIGINT AS dump_no, * FROM read_parquet({q})" for n, q in enumerate(files)
+        )
+    if not files:
+        columns = ", ".join(f'NULL::{c.type} AS "{c.name}"' for c in catalog.relations()[name].columns)
+        return f"SELECT {columns} WHERE FALSE"
+    return f"SELECT * FROM read_parquet([{', '.join(files)}]){where}"
 
 
 def write_ordered(

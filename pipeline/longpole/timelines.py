@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from longpole import __version__, catalog
 from longpole.catalog import Scope
-from longpole.engine import connection, quoted
+from longpole.engine import connection, quoted, reading, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.formats.op_timeline import RAW_OPS, Job, is_op_timeline, metadata_names, read_job, read_ops
@@ -239,13 +239,10 @@ def _write_shards(
     files: list[PublishedFile] = []
     counts = con.execute(f"SELECT step, count(*) FROM {TABLE} GROUP BY step ORDER BY step").fetchall()
     for first, last in _ranges(counts):
-        con.execute(
-            f"COPY (FROM {TABLE} WHERE step BETWEEN $first AND $last ORDER BY {catalog.relations()[TABLE].order})"
-            f" TO {quoted(local)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)",
-            {"first": first, "last": last},
-        )
+        wanted = f"FROM {TABLE} WHERE step BETWEEN {first} AND {last}"
+        n_rows = write_ordered(con, wanted, catalog.relations()[TABLE].order, local)
         path = f"ops/steps={first:06d}-{last:06d}.{content}.{inputs}.parquet"
-        n_rows, n_bytes, digest = pq.read_metadata(local).num_rows, local.stat().st_size, file_digest(local)
+        n_bytes, digest = local.stat().st_size, file_digest(local)
         store.put(local, run, path)
         files.append(PublishedFile(TABLE, path, inputs, digest, n_bytes, n_rows, None, first, last))
     return files
@@ -327,10 +324,10 @@ def evaluate(task: TimelineTask) -> list[PublishedFile]:
             given.setdefault("timeline_workers", ())  # not known yet
         for name, paths in given.items():
             local = store.fetch(task.run, list(paths), folder)
-            con.execute(f"CREATE VIEW {name} AS {_union(name, local, task)}")
+            where = f" WHERE needs_workers = {task.has_workers}" if name == "timeline_scenarios" else ""
+            con.execute(f"CREATE VIEW {name} AS {reading(name, local, where)}")
         relations = catalog.needed(task.scope, {*given, "replay_edges", *catalog.data_names()})
-        for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
-            catalog.load_data(con, name)
+        catalog.load_data_of(con, relations)
         after_replay = {r.name for r in relations if "replayed" in r.reads} | {"replayed"}
         for relation in sorted(relations, key=lambda r: r.name in after_replay):  # keeps the order within both
             if task.has_workers and relation.name == "timeline_retimed":
@@ -363,27 +360,14 @@ def _publish(
     con: duckdb.DuckDBPyConnection, store: Store, task: TimelineTask, relation: catalog.Relation, folder: Path
 ) -> PublishedFile:
     local = folder / f"{relation.name}.parquet"
-    con.execute(
-        f"COPY (FROM {relation.name} ORDER BY {relation.order}) TO {quoted(local)}"
-        " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
-    )
+    n_rows = write_ordered(con, f"FROM {relation.name}", relation.order, local)
     label = "run" if task.first_step is None else f"steps={task.first_step:06d}-{task.last_step:06d}"
     path = f"marts/{relation.name}/{label}.{task.inputs}.parquet"
-    n_rows, n_bytes, digest = pq.read_metadata(local).num_rows, local.stat().st_size, file_digest(local)
+    n_bytes, digest = local.stat().st_size, file_digest(local)
     store.put(local, task.run, path)
     return PublishedFile(
         relation.name, path, task.inputs, digest, n_bytes, n_rows, None, task.first_step, task.last_step
     )
-
-
-def _union(name: str, paths: Sequence[Path], task: TimelineTask) -> str:
-    if not paths:
-        columns = ", ".join(f'NULL::{c.type} AS "{c.name}"' for c in catalog.relations()[name].columns)
-        return f"SELECT {columns} WHERE FALSE"
-    where = ""
-    if name == "timeline_scenarios":
-        where = f" WHERE needs_workers = {task.has_workers}"
-    return f"SELECT * FROM read_parquet([{', '.join(quoted(p) for p in paths)}]){where}"
 
 
 def _fingerprint() -> str:

@@ -20,7 +20,7 @@ import polars as pl
 
 from longpole import catalog, config
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, quoted
+from longpole.engine import connection, reading, write_ordered
 from longpole.errors import LongpoleError, StoreError
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
 
@@ -306,36 +306,21 @@ def _evaluate(task: _Task) -> str:
     is_replay = task.relation == "predicted_steps"
     with store.scratch() as folder, connection(folder, task.memory, is_ordered=not is_replay) as con:
         for name, paths in task.tables:
-            con.execute(f"CREATE VIEW {name} AS {_view(name, store.fetch(task.run, list(paths), folder), task)}")
+            files = store.fetch(task.run, list(paths), folder)
+            by_step = f" WHERE step BETWEEN {task.first_step} AND {task.last_step}" if name == "rank_elements" else ""
+            con.execute(f"CREATE VIEW {name} AS {reading(name, files, by_step)}")
         given = {name for name, _ in task.tables} | _load(con, task)
         wanted = [task.relation, *(_BESIDE if is_replay else ())]
         relations = catalog.leading_to(wanted, given | set(catalog.data_names()))
-        for name in sorted({n for r in relations for n in r.reads} & set(catalog.data_names())):
-            catalog.load_data(con, name)
+        catalog.load_data_of(con, relations)
         for relation in relations:
             con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
         for name in wanted:
             local = folder / f"{name}.parquet"
-            con.execute(
-                f"COPY (FROM {name} ORDER BY {catalog.relations()[name].order}) TO {quoted(local)}"
-                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
-            )
+            write_ordered(con, f"FROM {name}", catalog.relations()[name].order, local)
             path = task.target if name == task.relation else str(Path(task.target).with_name(f"{name}.parquet"))
             store.put(local, task.run, path)
     return task.target
-
-
-def _view(name: str, paths: Sequence[Path], task: _Task) -> str:
-    files = [quoted(p) for p in paths]
-    if name == "events":  # in order of time, each dump's rows in file order
-        return " UNION ALL ".join(
-            f"SELECT {n}::BIGINT AS dump_no, * FROM read_parquet({q})" for n, q in enumerate(files)
-        )
-    if not files:
-        columns = ", ".join(f'NULL::{c.type} AS "{c.name}"' for c in catalog.relations()[name].columns)
-        return f"SELECT {columns} WHERE FALSE"
-    steps = f" WHERE step BETWEEN {task.first_step} AND {task.last_step}" if name == "rank_elements" else ""
-    return f"SELECT * FROM read_parquet([{', '.join(files)}]){steps}"
 
 
 def _load(con: duckdb.DuckDBPyConnection, task: _Task) -> set[str]:

@@ -6,21 +6,13 @@
 -- phase       VARCHAR  Its launch's phase; NULL where no change asks for it, or without a launch.
 --
 -- Scope: graph
-WITH named AS (
-    SELECT
-        row_number() OVER () - 1 AS activity_no,
-        name
-    FROM events
-    WHERE kind IS NOT NULL
-)
-
 SELECT
     blockers.activity_no,
     dense_rank() OVER (ORDER BY named.name, phases.phase) AS class_no,
     named.name,
     phases.phase
 FROM _blockers AS blockers
-JOIN named ON blockers.activity_no = named.activity_no
+JOIN _activity_names AS named ON blockers.activity_no = named.activity_no
 LEFT JOIN _element_phases AS phases
     ON blockers.dump_no = phases.dump_no
     AND blockers.launch_thread = phases.thread

@@ -9,15 +9,7 @@
 -- host_ns     BIGINT   Host time before its launch.
 --
 -- Scope: graph
-WITH named AS (
-    SELECT
-        row_number() OVER () - 1 AS activity_no,
-        name
-    FROM events
-    WHERE kind IS NOT NULL
-),
-
-placed AS (
+WITH placed AS (
     SELECT
         activities.activity_no,
         activities.dump_no,
@@ -31,7 +23,7 @@ placed AS (
         ) - 1 AS place,
         row_number() OVER (PARTITION BY activities.dump_no, activities.host_ns ORDER BY activities.activity_no) AS nth
     FROM _graph_activities AS activities
-    JOIN named ON activities.activity_no = named.activity_no
+    JOIN _activity_names AS named ON activities.activity_no = named.activity_no
     WHERE activities.step IS NOT NULL AND activities.host_ns IS NOT NULL
 )
 

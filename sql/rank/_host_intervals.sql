@@ -7,32 +7,14 @@
 -- end_ns   BIGINT  End.
 --
 -- Scope: graph
-WITH markers AS (
-    SELECT
-        dump_no,
-        max_by(thread, duration_ns) AS thread
-    FROM events
-    WHERE category = 'step' AND thread IS NOT NULL
-    GROUP BY dump_no
-),
-
-devices AS (
-    SELECT
-        dump_no,
-        bool_or(has_device) AS has_device
-    FROM _host_steps
-    GROUP BY dump_no
-)
-
 SELECT
     points.point_no,
     points.dump_no,
-    CASE WHEN devices.has_device THEN coalesce(points.thread, markers.thread) ELSE markers.thread END AS thread,
+    CASE WHEN markers.has_device THEN coalesce(points.thread, markers.thread) ELSE markers.thread END AS thread,
     points.before_ns AS start_ns,
     points.own_ns AS end_ns
 FROM _host_points AS points
-JOIN devices ON points.dump_no = devices.dump_no
-LEFT JOIN markers ON points.dump_no = markers.dump_no
+JOIN _marker_threads AS markers ON points.dump_no = markers.dump_no
 WHERE points.length_ns > 0
     AND EXISTS (
         FROM changes

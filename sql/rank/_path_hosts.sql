@@ -9,16 +9,7 @@
 -- end_ns    BIGINT   End.
 --
 -- Scope: path
-WITH markers AS (
-    SELECT
-        dump_no AS marker_dump,
-        max_by(thread, duration_ns) AS marker_thread
-    FROM events
-    WHERE category = 'step' AND thread IS NOT NULL
-    GROUP BY dump_no
-),
-
-completed AS (
+WITH completed AS (
     SELECT
         pieces.step,
         pieces.piece_no,
@@ -43,7 +34,7 @@ launched AS (
         visits.low_ns,
         visits.high_ns,
         hops.dump_no,
-        CASE WHEN devices.has_device THEN hops.thread END AS thread,
+        CASE WHEN markers.has_device THEN hops.thread END AS thread,
         hops.ready_ns,
         hops.release_ns,
         hops.source_ns,
@@ -51,8 +42,7 @@ launched AS (
         hops.call_thread
     FROM _path_visits AS visits
     JOIN _hops AS hops ON visits.head_no = hops.head_no
-    JOIN (SELECT dump_no, bool_or(has_device) AS has_device FROM _host_steps GROUP BY dump_no) AS devices
-        ON hops.dump_no = devices.dump_no
+    JOIN _marker_threads AS markers ON hops.dump_no = markers.dump_no
     WHERE hops.blocker = 'launch'
 ),
 
@@ -89,10 +79,10 @@ SELECT
     stretches.step,
     stretches.piece_no,
     stretches.dump_no,
-    coalesce(stretches.thread, markers.marker_thread) AS thread,
+    coalesce(stretches.thread, markers.thread) AS thread,
     stretches.call,
     stretches.start_ns,
     stretches.end_ns
 FROM stretches
-LEFT JOIN markers ON stretches.dump_no = markers.marker_dump
+LEFT JOIN _marker_threads AS markers ON stretches.dump_no = markers.dump_no
 WHERE stretches.end_ns > stretches.start_ns

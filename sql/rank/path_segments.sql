@@ -143,15 +143,6 @@ whole AS (
     WHERE holes.end_ns > holes.start_ns
 ),
 
-activity_names AS (
-    SELECT
-        row_number() OVER () - 1 AS named_activity,
-        name AS activity_name,
-        category NOT IN ('kernel', 'memcpy', 'memset') AS is_host_activity
-    FROM events
-    WHERE kind IS NOT NULL
-),
-
 event_names AS (
     SELECT
         row_number() OVER () - 1 AS named_event,
@@ -166,10 +157,10 @@ aligned AS (
         whole.kind,
         CASE
             WHEN whole.lane_no IS NULL THEN '(none)'
-            WHEN whole.is_host OR activity_names.is_host_activity THEN 'thread ' || whole.lane_no
+            WHEN whole.is_host OR named.is_host THEN 'thread ' || whole.lane_no
             ELSE 'stream ' || whole.lane_no
         END AS lane,
-        coalesce(whole.call, activity_names.activity_name, event_names.event_name, '(no event)') AS name,
+        coalesce(whole.call, named.name, event_names.event_name, '(no event)') AS name,
         CASE
             WHEN whole.start_ns = pieces.low_ns THEN pieces.start_ns
             ELSE
@@ -187,7 +178,7 @@ aligned AS (
     JOIN _path_pieces AS pieces ON whole.step = pieces.step AND whole.piece_no = pieces.piece_no
     CROSS JOIN context
     JOIN rank_clocks AS clocks ON context.rank = clocks.rank
-    LEFT JOIN activity_names ON whole.activity_no = activity_names.named_activity
+    LEFT JOIN _activity_names AS named ON whole.activity_no = named.activity_no
     LEFT JOIN event_names ON whole.event_no = event_names.named_event
 )
 

@@ -11,8 +11,7 @@
 -- Scope: steps
 -- As: view
 -- How: the path stays on its rank where the last arrival is later by no more than 5 µs or three residuals: ties of
--- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ;
--- a group of one, in a job of more ranks, is one whose members are not known.
+-- nanoseconds would make it hop. It stays too where a member is not recorded or clocks differ.
 WITH met AS (
     SELECT
         aligned.rank,
@@ -24,9 +23,7 @@ WITH met AS (
         instances.last_arrival_ns,
         instances.last_rank,
         instances.last_no,
-        instances.is_aligned
-        AND instances.n_present = instances.n_ranks
-        AND (instances.n_ranks > 1 OR (SELECT count(*) FROM ranks) = 1) AS is_matched
+        instances.is_matched
     FROM _aligned AS aligned
     JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
 ),

@@ -23,8 +23,7 @@ WITH others AS (
         max(aligned.residual_ns) AS residual_ns
     FROM _met_instances AS instances
     JOIN _aligned AS aligned ON instances.instance_no = aligned.instance_no
-    WHERE instances.is_aligned
-        AND instances.n_present = instances.n_ranks
+    WHERE instances.is_matched
         AND instances.n_ranks > 1
         AND instances.op <> 'send_recv'
         AND instances.step IS NOT NULL

@@ -5,6 +5,8 @@
 -- n_ranks          INTEGER  Members of the group.
 -- n_present        BIGINT   Members recorded in it.
 -- is_aligned       BOOLEAN  Whether their times can be compared.
+-- is_matched       BOOLEAN  Whether every member is recorded, on one clock. A group of one, in a job of more ranks, is one
+--     whose members are not known.
 -- step             BIGINT   Step of its launch, the lowest of its members; NULL where none launched it in a step.
 -- shard_step       BIGINT   Step with which it is matched.
 -- seq              BIGINT   As in _members.
@@ -30,6 +32,9 @@ SELECT
     any_value(n_ranks) AS n_ranks,
     count(*) AS n_present,
     min(clock_no) = max(clock_no) AS is_aligned,
+    min(clock_no) = max(clock_no)
+    AND count(*) = any_value(n_ranks)
+    AND (any_value(n_ranks) > 1 OR (SELECT count(*) FROM ranks) = 1) AS is_matched,
     min(step) AS step,
     min(shard_step) AS shard_step,
     any_value(seq) AS seq,

@@ -45,9 +45,7 @@ members AS (
         aligned.end_ns - instances.end_ns AS late_ns
     FROM _aligned AS aligned
     JOIN _met_instances AS instances ON aligned.instance_no = instances.instance_no
-    WHERE instances.is_aligned
-        AND instances.n_present = instances.n_ranks
-        AND (instances.n_ranks > 1 OR (SELECT count(*) FROM ranks) = 1)
+    WHERE instances.is_matched
 ),
 
 arrivals AS (
