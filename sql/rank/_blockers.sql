@@ -10,13 +10,9 @@
 -- launch_ns        BIGINT   Start of its launch; NULL where the dump lacks it.
 -- launch_end_ns    BIGINT   End of its launch.
 -- launch_thread    BIGINT   Thread of its launch.
--- before_no        BIGINT   Activity before it on its lane.
--- before_start_ns  BIGINT   That one's start.
--- before_end_ns    BIGINT   That one's end.
--- is_head          BOOLEAN  Whether it heads a run: neither it nor the one before is comm and it was ready last by its stream
---     where it does not.
+-- is_head          BOOLEAN  Whether it heads a run: it or the one before it on its lane is comm, or something other than that
+--     one let it go last.
 -- wait_no          BIGINT   Activity of another stream that it waited for, recorded or inferred.
--- wait_end_ns      BIGINT   That one's end.
 -- blocker          VARCHAR  What it was ready last by: wait, stream or launch; NULL where nothing is known.
 -- ready_ns         BIGINT   When that let it go, no later than its start.
 -- source_no        BIGINT   The activity that did; NULL for a launch.
@@ -38,7 +34,6 @@ ordered AS (
     SELECT
         lanes.*,
         lag(activity_no) OVER in_order AS before_no,
-        lag(start_ns) OVER in_order AS before_start_ns,
         lag(end_ns) OVER in_order AS before_end_ns,
         lag(precedence) OVER in_order AS before_precedence,
         max(end_ns) OVER (
@@ -132,16 +127,12 @@ SELECT
     launch_ns,
     launch_end_ns,
     launch_thread,
-    before_no,
-    before_start_ns,
-    before_end_ns,
     precedence = 1
     OR coalesce(before_precedence = 1, FALSE)
     OR ready_ns IS NULL
     OR ready_ns IS DISTINCT FROM stream_ready_ns
     OR coalesce(ready_ns = wait_ready_ns, FALSE) AS is_head,
     wait_no,
-    wait_end_ns,
     CASE ready_ns WHEN wait_ready_ns THEN 'wait' WHEN stream_ready_ns THEN 'stream' WHEN launch_ready_ns THEN 'launch' END AS blocker,
     ready_ns,
     CASE ready_ns WHEN wait_ready_ns THEN wait_no WHEN stream_ready_ns THEN before_no END AS source_no

@@ -2,8 +2,6 @@
 --
 -- head_no     BIGINT   First activity of the run.
 -- dump_no     BIGINT   Which of the rank's dumps.
--- lane        BIGINT   Stream; without a device the thread.
--- start_ns    BIGINT   Its start.
 -- blocker     VARCHAR  wait, stream or launch; NULL where nothing is known.
 -- ready_ns    BIGINT   When that let it go.
 -- thread      BIGINT   launch: the thread that launched it.
@@ -20,8 +18,6 @@ WITH heads AS (
     SELECT
         activity_no AS head_no,
         dump_no,
-        lane,
-        start_ns,
         blocker,
         ready_ns,
         source_no,
@@ -66,8 +62,6 @@ landed AS (
 SELECT
     landed.head_no,
     landed.dump_no,
-    landed.lane,
-    landed.start_ns,
     landed.blocker,
     landed.ready_ns,
     landed.thread,

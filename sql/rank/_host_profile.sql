@@ -3,7 +3,6 @@
 -- dump_no     BIGINT   Which of the rank's dumps.
 -- thread      BIGINT   Thread.
 -- start_ns    BIGINT   Start; it lasts until the thread's next row.
--- end_ns      BIGINT   End; NULL for the thread's last row, at which nothing is open.
 -- event_no    BIGINT   Innermost operator, call or annotation, by its place among the rank's events; NULL where there is none.
 -- is_busy     BOOLEAN  Whether an operator or a call covers it.
 -- is_operator BOOLEAN  Whether an operator does.
@@ -135,7 +134,6 @@ stretches AS (
         dump_no,
         thread,
         at_ns,
-        next_ns,
         n_open,
         n_calls > 0 AS in_call,
         CASE WHEN n_calls > 0 THEN n_calls ELSE n_open END AS depth,
@@ -195,7 +193,6 @@ SELECT
     named.dump_no,
     named.thread,
     named.at_ns AS start_ns,
-    named.next_ns AS end_ns,
     CASE WHEN named.is_astray THEN mended.mended_no WHEN named.n_open > 0 THEN named.begun_no END AS event_no,
     named.n_busy > 0 AS is_busy,
     named.n_operators > 0 AS is_operator,

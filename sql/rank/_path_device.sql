@@ -3,7 +3,6 @@
 -- step        BIGINT   Step.
 -- piece_no    BIGINT   As in path_pieces.
 -- activity_no BIGINT   The activity.
--- is_gap      BOOLEAN  Whether it is the gap before the activity.
 -- kind        VARCHAR  compute, comm or copy; of a gap launch, turnaround or unknown.
 -- lane        BIGINT   Stream; without a device the thread.
 -- start_ns    BIGINT   Start, on the rank's clock; not yet cut to the piece.
@@ -101,7 +100,6 @@ SELECT
     step,
     piece_no,
     activity_no,
-    FALSE AS is_gap,
     CASE precedence WHEN 0 THEN 'compute' WHEN 1 THEN 'comm' ELSE 'copy' END AS kind,
     lane,
     start_ns,
@@ -112,7 +110,6 @@ SELECT
     step,
     piece_no,
     activity_no,
-    TRUE AS is_gap,
     CASE
         WHEN blocker = 'launch' THEN 'launch'
         WHEN start_ns - ready_ns <= (SELECT turnaround_ns FROM params) THEN 'turnaround'

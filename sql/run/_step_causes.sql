@@ -2,8 +2,8 @@
 --
 -- step       BIGINT   Step.
 -- rank       INTEGER  Rank.
--- n_others   BIGINT   Other ranks that recorded the step and do the same work: of its pipeline stage, where stages are known.
--- compute_ns BIGINT   Compute beyond the median of those.
+-- compute_ns BIGINT   Compute beyond the median of the ranks that do the same work: of its pipeline stage, where stages are
+--     known.
 -- input_ns   BIGINT   Idle for want of input, likewise.
 -- host_ns    BIGINT   Idle behind the host or its launches, likewise.
 -- sync_ns    BIGINT   Idle behind a synchronising call, likewise.
@@ -36,7 +36,6 @@ medians AS (
     SELECT
         step,
         stage,
-        count(*) AS n_ranks,
         quantile_disc(compute_ns, 0.5) AS compute_ns,
         quantile_disc(idle_input_ns, 0.5) AS input_ns,
         quantile_disc(host_ns, 0.5) AS host_ns,
@@ -50,7 +49,6 @@ medians AS (
 SELECT
     windows.step,
     windows.rank,
-    medians.n_ranks - 1 AS n_others,
     windows.compute_ns - medians.compute_ns AS compute_ns,
     windows.idle_input_ns - medians.input_ns AS input_ns,
     windows.host_ns - medians.host_ns AS host_ns,
