@@ -65,10 +65,10 @@ SECTIONS = (
         ("step_stragglers", "run_stragglers", "steps"),
         "SELECT step, rank, late_ns, is_straggler, cause, verdict FROM step_stragglers "
         "ORDER BY late_ns DESC, step, rank",
-        "Late time is how long others waited for a rank, from when it had not to wait itself, and no more than it spent "
-        "beyond the median rank. A step's "
-        "straggler is late beyond the noise and twice as late as any other; two that stall in turns tie, and nobody is "
-        "named. What it costs is another question: longpole whatif --fix-rank. Blank: lateness is not known there.",
+        "Late time is how long others waited for a rank, from when it had not to wait itself, and no more than it "
+        "spent beyond the median rank. A step's straggler is late beyond the noise and twice as late as any other; "
+        "two that stall in turns tie, and nobody is named. What it costs is another question: longpole whatif "
+        "--fix-rank. Blank: lateness is not known there.",
     ),
     Section(
         "exposed-comm",
