@@ -18,6 +18,7 @@ def last(members: Sequence[tuple[int, int]]) -> tuple[int, int]:
     known = catalog.relations()
     con = connection()
     con.execute(f"CREATE TABLE _aligned ({', '.join(f'{c.name} {c.type}' for c in known['_aligned'].columns)})")
+    con.execute("CREATE TABLE ranks (rank INTEGER)")
     con.executemany(
         "INSERT INTO _aligned BY NAME SELECT 1 AS instance_no, $1 AS rank, $2 AS arrival_ns, $2 + 10 AS end_ns", members
     )
