@@ -279,6 +279,7 @@ _RUN_READS = (
     "rank_clocks",
     "collective_instances",
     "step_stragglers",
+    "step_stages",
 )
 
 
@@ -352,8 +353,9 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
             [[getattr(p, c) for c in columns] for p in task.told.topology],
         )
     sizes = task.told.parallel
-    con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
-    con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
+    told = msgspec.to_builtins(sizes)
+    con.execute(f"CREATE TABLE parallel ({', '.join(f'{name} BIGINT' for name in told)})")
+    con.execute(f"INSERT INTO parallel VALUES ({', '.join('?' * len(told))})", list(told.values()))
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
