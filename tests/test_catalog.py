@@ -199,8 +199,8 @@ def chain() -> dict[str, Columns]:
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps, "parallel": parallel})
-    priced = {"straggler_scenarios": found["straggler_scenarios"]}
+    found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    priced = {n: found[n] for n in ("straggler_scenarios", "opportunity_changes")}
     found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
@@ -226,7 +226,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         for name, columns in found.items()
         if (
             KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced")
-            or name == "step_replays"
+            or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private
         and KNOWN[name].table == name
