@@ -10,7 +10,7 @@
 -- How: a published model's name gives the sizes that run.toml leaves out. The output layer is a matrix product, the look-up
 -- in the embedding is none: where they are one table it stays in.
 WITH spelt AS (
-    SELECT
+    SELECT DISTINCT
         * EXCLUDE (aliases),
         regexp_replace(lower(unnest(list_append(string_split(aliases, '|'), model))), '[^a-z0-9]', '', 'g') AS spelling
     FROM models

@@ -1,16 +1,24 @@
-"""The overview page: what each section shows, and what it says where there is nothing to show.
+"""The overview as one self-contained HTML file: same data, same bytes.
 
 Everything a dump could have written reaches the page through Jinja's autoescape; the block of chart data holds numbers
-alone.
+alone and is escaped besides.
 """
 
 from __future__ import annotations
 
+import functools
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
+import jinja2
 import polars as pl
+import vl_convert
+from markupsafe import Markup
 
-from longpole.report import charts, document, words
+from longpole.report import charts, words
 from longpole.report.overview import Overview
 
 CANVAS_CELLS = 5_000
@@ -121,33 +129,59 @@ class Figure:
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     figures = _figures(data)
-    drawings = [
-        document.drawing(figure.id, figure.chart, renderer=figure.renderer, is_brushed=figure.is_brushed)
-        for figure in figures
-        if figure.chart is not None
-    ]
-    return document.render(
-        "overview.html.j2",
-        drawings,
-        _datasets(data),
-        n_bins=data.step_bins.height,
-        context={
-            "data": data,
-            "run": data.run,
-            "tool_version": tool_version,
-            "sections": {section.id: section for section in SECTIONS},
-            "figures": {figure.id: figure for figure in figures},
-            "ranks_seen": words.ranks_seen(data.run),
-            "summary": words.summary(data.run),
-            "caveats": words.caveats(data.run),
-            "nobody": words.nobody_named(data.late),
-            "causes": charts.CAUSES,
-            "kinds": [(_kind_colour(kind), kind) for kind in charts.KINDS],
-            "parts": _PARTS,
-            "kind_colours": KIND_COLOURS,
-            "path_colours": {kind: _kind_colour(kind) for kind in charts.KINDS},
-        },
+    drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
+    datasets = _datasets(data)
+    check_names(drawings, datasets)
+    block = {
+        "bins": data.step_bins.height,
+        "charts": drawings,
+        "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
+        "datasets": datasets,
+    }
+    return (
+        _environment()
+        .get_template("overview.html.j2")
+        .render(
+            data=data,
+            run=data.run,
+            tool_version=tool_version,
+            sections={section.id: section for section in SECTIONS},
+            figures={figure.id: figure for figure in figures},
+            ranks_seen=words.ranks_seen(data.run),
+            summary=words.summary(data.run),
+            caveats=words.caveats(data.run),
+            nobody=words.nobody_named(data.late),
+            causes=charts.CAUSES,
+            kinds=[(_kind_colour(kind), kind) for kind in charts.KINDS],
+            parts=_PARTS,
+            kind_colours=KIND_COLOURS,
+            path_colours={kind: _kind_colour(kind) for kind in charts.KINDS},
+            variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
+            style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
+            bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
+            script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
+            block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
+        )
     )
+
+
+def json_block(value: Any) -> str:
+    """Return JSON that may stand in a script element: nothing in it can end the element or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def check_names(drawings: list[dict[str, Any]], datasets: dict[str, dict[str, list[Any]]]) -> None:
+    """Check that each chart's rows are there: Vega draws a name that does not resolve as an empty chart, silently.
+
+    Raises:
+        ValueError: A chart names rows that the page has not got; a defect of the package, caught by its tests.
+    """
+    for drawing in drawings:
+        names = set(_data_names(drawing["spec"]))
+        missing = sorted(name for name in names if not any(datasets.get(name, {}).values()))
+        if missing or not names:
+            raise ValueError(f"chart {drawing['id']} names rows that the page has not got: {missing}")
 
 
 _PARTS = (
@@ -216,7 +250,7 @@ def _drawing(figure: Figure, chart: charts.Chart) -> dict[str, Any]:
     return {"id": figure.id, "is_brushed": figure.is_brushed, "renderer": figure.renderer, "spec": spec}
 
 
-def _datasets(data: Overview) -> document.Datasets:
+def _datasets(data: Overview) -> dict[str, dict[str, list[Any]]]:
     frames = {
         "comm_cells": data.comm_cells,
         "idle_cells": data.idle_cells,
