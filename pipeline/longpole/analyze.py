@@ -38,10 +38,12 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
         """Return a hash of it all."""
-        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel)).decode())
+        told = (self.dumps, self.topology, self.parallel, *([self.figures] if self.figures else []))
+        return key_of(msgspec.json.encode(told).decode())
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ def analyze_run(
         return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]
 
     rank_files = stage(_rank_tasks(store, manifest, memory))
-    told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
     steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
     marts += stage(steps_tasks)
@@ -112,6 +115,8 @@ def analyze_run(
     if events:
         marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
         marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
+        told = Told(dumps=manifest.dumps, figures=settings.figures())
+        marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *rank_files, *marts)
     kept = manifest.of("step_replays")  # made by a what-if of these very files
@@ -155,7 +160,15 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
-    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
+    given = {name for name, _ in task.tables} | {
+        "dumps",
+        "dump_facts",
+        "context",
+        "shard",
+        "topology",
+        "parallel",
+        "run_config",
+    }
     given.update(catalog.data_names())
     if task.scope == "path":
         given.add("_host_intervals")
@@ -284,6 +297,9 @@ _RUN_READS = (
 )
 
 
+_MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
+
+
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
     sharded = [f for f in files if f.shards]
     width = max((f.shard_width for f in sharded), default=STEPS_PER_SHARD)
@@ -357,6 +373,9 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     told = msgspec.to_builtins(sizes)
     con.execute(f"CREATE TABLE parallel ({', '.join(f'{name} BIGINT' for name in told)})")
     con.execute(f"INSERT INTO parallel VALUES ({', '.join('?' * len(told))})", list(told.values()))
+    if "run_config" in read:
+        figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
+        con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
