@@ -81,7 +81,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "fleet": _SESSION,
     "check": _SESSION,
-    "page": {*_SESSION, "page"},
+    "page": {*_SESSION, "predict", "page"},
 }
 """Scopes whose relations each scope may read."""
 
