@@ -88,7 +88,9 @@ def gradient_queue(exchange: Exchange, bucket_bytes: int) -> Queue:
     bounds.at_least_one(bucket_bytes=bucket_bytes)
     n = -(-exchange.n_bytes // bucket_bytes)
     if n > MOST_BUCKETS:
-        raise LongpoleError(f"buckets of {bucket_bytes:,} B are {n:,}", f"Give a size that makes {MOST_BUCKETS:,} or less.")
+        raise LongpoleError(
+            f"buckets of {bucket_bytes:,} B are {n:,}", f"Give a size that makes {MOST_BUCKETS:,} or less."
+        )
     ends = [min((i + 1) * bucket_bytes, exchange.n_bytes) for i in range(n)]
     sizes = [end - i * bucket_bytes for i, end in enumerate(ends)]
     ready = [exchange.backward_ns * end // exchange.n_bytes for end in ends]
