@@ -1,7 +1,7 @@
 """The queue of gradient buckets: they become ready over backward and are exchanged one after the other on one channel.
 
-PyTorch DDP does so (Li et al. 2020, PyTorch Distributed, arXiv 2006.15704, section 3.2). Small buckets begin early and pay
-the cost of a call more often; large ones begin late. What the exchange takes from backward is not in it.
+PyTorch DDP does so (Li et al. 2020, PyTorch Distributed, arXiv 2006.15704, section 3.2). Small buckets begin early and
+pay the cost of a call more often; large ones begin late. What the exchange takes from backward is not in it.
 """
 
 from __future__ import annotations

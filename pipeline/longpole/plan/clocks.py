@@ -1,7 +1,7 @@
 """The four clocks of a piece of work: arithmetic, memory, links and launches. The slowest sets the pace.
 
-Work takes the slowest clock's time where all overlap and the sum where none does. Compute against memory is the roofline:
-Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model.
+Work takes the slowest clock's time where all overlap and the sum where none does. Compute against memory is the
+roofline: Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRAINING_LAUNCHES = 3 * LAYER_LAUNCHES
 """Kernels of one layer, forward and backward, which launches two for each of forward's."""
 
 WEIGHT_PASSES = 3
-"""Times that training moves a weight: read forward, read for the gradient of the input, and its own gradient written."""
+"""Times that training moves a weight: read forward, read for the input's gradient, and its own gradient written."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Duration:
 
 
 def duration(job: Job) -> Duration:
-    """Return how long a job takes: 6·N·D over devices × peak × MFU (Chowdhery et al. 2022, PaLM, appendix B), and losses.
+    """Return how long a job takes: 6·N·D over devices × peak × MFU (Chowdhery et al. 2022, PaLM, app. B), and losses.
 
     A failure costs a restart and half the time between checkpoints, on average (Young 1974, A first order approximation
     to the optimum checkpoint interval), and failures strike during recovery too, so running time R solves
@@ -134,7 +134,7 @@ class Update:
 
 
 def update(*, data_parallel: int, sequences: int, accumulation: int, seq_len: int) -> Update:
-    """Return the tokens of one microbatch and of one update: dp × sequences × accumulation × length, all positions full.
+    """Return the tokens of one microbatch and of one update: dp × sequences × accumulation × length, all positions.
 
     Raises:
         LongpoleError: A number below 1.

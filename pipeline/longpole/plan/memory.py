@@ -30,8 +30,8 @@ FORMATS: dict[Precision, Format] = {
     "bf16": Format(weight=2, gradient=2, moment=2, master=0),
     "fp32": Format(weight=4, gradient=4, moment=4, master=0),
 }
-"""Mixed is ZeRO's 2 + 2 + 12 with Adam (Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1); with gradients summed in
-FP32 it is Megatron-LM's 18 bytes (its README on the distributed optimizer)."""
+"""Mixed is ZeRO's 2 + 2 + 12 with Adam (Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1); with gradients summed
+in FP32 it is Megatron-LM's 18 bytes (its documentation of the distributed optimizer)."""
 
 MOMENTS: dict[Optimizer, int] = {"adam": 2, "momentum": 1, "sgd": 0}
 """Numbers that an optimizer keeps for each parameter."""
