@@ -202,7 +202,7 @@ def test_an_amount_is_read_as_it_is_written(text: str, unit: str, amount: int) -
     [("", ""), ("x", ""), ("1e999", ""), ("7Q", ""), ("1.", ""), ("7B/s", "B"), ("400Gb/s", "B/s"), ("9" * 400, "")],
 )
 def test_what_is_no_amount_is_refused_with_an_example(text: str, unit: str) -> None:
-    with pytest.raises(UsageError, match="is no|is beyond") as caught:
+    with pytest.raises(UsageError, match=r"is no|is beyond") as caught:
         parse_amount(text, unit)  # type: ignore[arg-type]
     assert caught.value.cure
 

@@ -109,9 +109,9 @@ class Best:
 def best_bucket(exchange: Exchange) -> Best:
     """Return the bucket size with the shortest tail; of equals the largest.
 
-    For k equal buckets, backward T, transfers of C in all and o a call, the queue ends with the last bucket alone or was
-    never empty: tail = max(o + C/k, T/k + k·o + C − T). The first falls with k and rules up to k = (T − C)/o, where they
-    meet; the second is least at sqrt(T/o). So the best k is one of these two, or 1.
+    For k equal buckets, backward T, transfers of C in all and o a call, the queue ends with the last bucket alone, or
+    was never empty: tail = max(o + C/k, T/k + k·o + C − T). The first falls with k and rules up to k = (T − C)/o, where
+    they meet; the second is least at sqrt(T/o). So the best k is one of these two, or 1.
     """
     backward, overhead = exchange.backward_ns, exchange.overhead_ns
     transfer = exchange.service_ns(exchange.n_bytes) - overhead
