@@ -237,6 +237,13 @@ def test_weights_that_do_not_fit_are_said_to_with_how_many_devices_it_takes(
     assert "do not fit" not in two
 
 
+def test_all_experts_have_to_fit_where_one_token_reads_a_few(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, *["decode", "--model", "mixtral-8x7b-v0.1", "--device", "h100-sxm"])
+    assert "weights 25.76 GB and cache 0 B" in out
+    assert "Of 46,702,792,704 parameters these are the 12,879,925,248 that one token passes through" in out
+    assert "93.41 GB do not fit in 1 × 80 GB: it takes --devices 2 or more." in out
+
+
 def test_the_best_bucket_is_taken_where_none_is_given(capsys: pytest.CaptureFixture[str]) -> None:
     best, small = ask(capsys, BUCKETS)["answer"], ask(capsys, f"{BUCKETS} --bucket 25MiB")["answer"]
     assert best["best"] == small["best"]
@@ -309,3 +316,21 @@ def test_a_page_does_not_overwrite_what_is_no_page(capsys: pytest.CaptureFixture
 
     assert (code, path.read_text()) == (1, "mine")
     assert "--force" in err
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PLANNING = README.partition("\n## Planning\n")[2].partition("\n## ")[0]
+
+
+def test_the_example_of_the_readme_prints_what_stands_there(capsys: pytest.CaptureFixture[str]) -> None:
+    command, _, shown = PLANNING.partition("```console\n$ longpole plan ")[2].partition("\n```")[0].partition("\n")
+
+    _, out, _ = call(capsys, *command.split())
+
+    assert out == f"{shown}\n"
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_readme_names_every_key_of_an_answer(capsys: pytest.CaptureFixture[str], question: str) -> None:
+    assert f"`{question}`" in PLANNING
+    assert [key for key in ask(capsys, EXAMPLES[question])["answer"] if f"`{key}`" not in PLANNING] == []

@@ -27,7 +27,15 @@ SHEETS = {
     "clocks": clock_sheets.clocks_sheet(H100, params=856 * 10**6, tokens=8_192, ranks=8, launches=90),
     "matmul": clock_sheets.matmul_sheet(H100, rows=8_192, inner=8_192, columns=28_672),
     "decode": clock_sheets.decode_sheet(
-        H100, params=10**9, batch=4, context=0, kv_token_bytes=0, devices=1, launches=0, device_bytes=None
+        H100,
+        params=10**9,
+        batch=4,
+        context=0,
+        kv_token_bytes=0,
+        devices=1,
+        launches=0,
+        all_params=10**9,
+        device_bytes=None,
     ),
     "buckets": exchange_sheets.buckets_sheet(Exchange(10**9, 10**8, 8, 50e9, 50_000), bucket_bytes=None),
 }

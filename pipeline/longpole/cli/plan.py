@@ -336,6 +336,7 @@ def decode(
         kv_token_bytes=token_bytes,
         devices=_whole(devices),
         launches=_whole(launches) if launches else LAYER_LAUNCHES * n_layers,
+        all_params=sizes.params if sizes and not layer and params is None else n_params,
         device_bytes=presets.device(on.device).hbm_bytes if on.device else None,
     )
     _show(sheet, out)

@@ -102,6 +102,7 @@ def decode_sheet(
     kv_token_bytes: int,
     devices: int,
     launches: int,
+    all_params: int,
     device_bytes: int | None,
 ) -> Sheet:
     """Return the floor of generating one token of each sequence, and whether weights and caches fit at all."""
@@ -152,10 +153,16 @@ def decode_sheet(
         "kv_token_bytes": kv_token_bytes,
         "devices": devices,
         "launches": launches,
+        "all_params": all_params,
         "device_bytes": device_bytes,
     }
     notes: tuple[str, ...] = ("Attention's arithmetic over the cache and the exchange between devices come on top.",)
-    held = ELEMENT_BYTES * params + cache
+    if all_params > params:
+        notes += (
+            f"Of {all_params:,} parameters these are the {params:,} that one token passes through; "
+            "a batch reads other experts too.",
+        )
+    held = ELEMENT_BYTES * all_params + cache
     if device_bytes is not None and held > devices * device_bytes:
         least = -(-held // device_bytes)
         notes += (
