@@ -44,7 +44,7 @@ def allreduce_sheet(n_bytes: int, *, ranks: int | None, links: Mapping[str, floa
         curve = Curve(
             "allreduce-chart",
             "All-reduce by number of ranks",
-            "From a dozen ranks on a ring takes about what it takes in the limit.",
+            "A ring of a few dozen ranks takes what it takes in the limit.",
             Axis("ranks", "ranks", "d", is_log=True),
             Axis("ring_s", "time (s)", None),
             tuple(links),

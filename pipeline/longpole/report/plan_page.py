@@ -43,7 +43,7 @@ def _chart(curve: Curve) -> alt.LayerChart:
                 "y:Q",
                 title=y_title,
                 scale=_scale(curve.y, is_whole=True),
-                axis=_axis(curve.y),
+                axis=_axis(curve.y, n_ticks=5),
             ),
             color=alt.Color(
                 "series:N",
@@ -82,8 +82,13 @@ def _scale(axis: Axis, *, is_whole: bool) -> alt.Scale:
     return alt.Scale(zero=is_whole, nice=is_whole)
 
 
-def _axis(axis: Axis) -> alt.Axis:
-    return alt.Axis(labelOverlap=True, format=axis.format) if axis.format else alt.Axis(labelOverlap=True)
+def _axis(axis: Axis, *, n_ticks: int | None = None) -> alt.Axis:
+    drawn: alt.Axis = alt.Axis(labelOverlap=True)
+    if axis.format is not None:
+        drawn["format"] = axis.format
+    if n_ticks is not None:
+        drawn["tickCount"] = n_ticks
+    return drawn
 
 
 def _columns(curve: Curve) -> dict[str, list[Any]]:

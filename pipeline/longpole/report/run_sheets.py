@@ -191,7 +191,7 @@ def _activations(shape: Shape, lines: list[Line], answer: dict[str, Any]) -> Cur
     return Curve(
         "activations-chart",
         "Activations by sequence length",
-        "They grow with the length, and with its square where attention keeps its matrices.",
+        "Activations grow with the sequence, and with its square where attention keeps its matrices.",
         Axis("seq_len", "sequence length (tokens)", "~s", is_log=True),
         Axis("total_bytes", "activations (GB)", "~s", 10**9, is_log=True),
         ("flash attention", "without"),
