@@ -14,7 +14,7 @@ import pytest
 
 from longpole import catalog
 from longpole.catalog import Relation, Scope
-from longpole.config import Parallel
+from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
@@ -34,6 +34,7 @@ GIVEN: dict[Scope, set[str]] = {
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps", "parallel"},
+    "mfu": {"dumps", "run_config", *DATA},
     "path": {"events", "context", "dump_facts", *DATA},
     "elements": {"events", "context", "dump_facts", *DATA},
     "medians": set(),
@@ -53,7 +54,7 @@ GIVEN: dict[Scope, set[str]] = {
 }
 """Tables that no relation makes, by the scope that is given them."""
 
-_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run"}
+_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
 _SESSION: set[Scope] = {*_RUN, *_TIMELINE, "priced", "dump", "fleet"}
 
@@ -63,7 +64,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "rank": {"lib", "rank"},
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
-    "run": _RUN,
+    "run": _RUN - {"mfu"},
+    "mfu": _RUN,
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
     "elements": {"lib", "rank", "clock", "graph"},
     "medians": {"elements"},
@@ -199,8 +201,10 @@ def chain() -> dict[str, Columns]:
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps, "parallel": parallel})
-    priced = {"straggler_scenarios": found["straggler_scenarios"]}
+    found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
+    found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
+    priced = {n: found[n] for n in ("straggler_scenarios", "opportunity_changes")}
     found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
@@ -225,8 +229,8 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced")
-            or name == "step_replays"
+            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
+            or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private
         and KNOWN[name].table == name

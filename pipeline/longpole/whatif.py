@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -68,8 +68,8 @@ class Change:
 _BESIDE = ("predictions", "step_replays")
 """What the last task makes beside the steps."""
 
-MOST_PRICED_EVENTS = 20_000_000
-"""Events of a run whose stragglers `longpole analyze` prices unasked: the graphs of more take longer than all else."""
+MOST_PRICED_EVENTS = 5_000_000
+"""Events of a run that `longpole analyze` asks what-ifs of unasked: graphs of more take longer than all else."""
 
 Scenario = tuple[Change, ...]
 """Changes made together."""
@@ -129,7 +129,8 @@ def ask(
         )
     if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
         raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
-    with _replay(store, manifest, scenarios, _BESIDE, run_tasks, memory) as (steps, totals, replays):
+    numbered = dict(enumerate(scenarios, 1))
+    with _replay(store, manifest, numbered, _BESIDE, run_tasks, memory) as (steps, totals, replays):
         answer = Answer(
             pl.read_parquet(io.BytesIO(steps.read_bytes())), pl.read_parquet(io.BytesIO(totals.read_bytes()))
         )
@@ -151,57 +152,60 @@ def ask(
 def price(
     store: Store, manifest: Manifest, inputs: str, *, run_tasks: RunTasks, memory: int
 ) -> tuple[PublishedFile, ...]:
-    """Return the file of what the run's stragglers cost it, run_whatif; none where it has too few ranks for a median.
+    """Return the files of what the run's stragglers cost it and of what to fix first: run_whatif, run_opportunities.
 
     The caller holds the run's lock.
 
     Args:
         manifest: Names the run's marts, published or about to be.
-        inputs: Hash of all that the file follows from.
+        inputs: Hash of all that the files follow from.
     """
-    if len(recorded_ranks(manifest)) < LEAST_RANKS_OF_A_MEDIAN:
-        return ()
-    with store.scratch() as local:
-        (path,) = store.fetch(manifest.run, list(_paths(manifest, "straggler_scenarios")), local)
-        rows = pl.read_parquet(io.BytesIO(path.read_bytes())).select("scenario", "rank").sort("scenario", "rank")
     changes: dict[int, list[Change]] = {}
-    for scenario, rank in rows.iter_rows():
-        changes.setdefault(scenario, []).append(Change("fix", rank=rank))
-    scenarios = [tuple(c) for _, c in sorted(changes.items())]
-    with _replay(store, manifest, scenarios, ("straggler_whatif",), run_tasks, memory) as (_, made):
-        table = catalog.relations()["straggler_whatif"].table
-        target = f"marts/{table}/run.{inputs}.parquet"
-        n_bytes, digest = made.stat().st_size, file_digest(made)
-        n_rows = pl.scan_parquet(made).select(pl.len()).collect().item()
-        store.put(made, manifest.run, target)
-    return (PublishedFile(table, target, inputs, digest, n_bytes, n_rows),)
+    with store.scratch() as local:
+        for name in ("straggler_scenarios", "opportunity_changes"):
+            (path,) = store.fetch(manifest.run, list(_paths(manifest, name)), local)
+            for row in pl.read_parquet(io.BytesIO(path.read_bytes())).iter_rows(named=True):
+                asked = {k: row[k] for k in ("kind", "rank", "pattern", "factor") if k in row}
+                changes.setdefault(row["scenario"], []).append(Change(row.get("what", "fix"), **asked))
+    if len(recorded_ranks(manifest)) < LEAST_RANKS_OF_A_MEDIAN:
+        changes = {n: c for n, c in changes.items() if all(change.what != "fix" for change in c)}
+    scenarios = {n: tuple(c) for n, c in changes.items()}
+    answers = [catalog.relations()[name] for name in ("straggler_whatif", "run_opportunities")]
+    files = []
+    with _replay(store, manifest, scenarios, [a.name for a in answers], run_tasks, memory) as (_, *made):
+        for relation, file in zip(answers, made, strict=True):
+            target = f"marts/{relation.table}/run.{inputs}.parquet"
+            n_rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+            files.append(PublishedFile(relation.table, target, inputs, file_digest(file), file.stat().st_size, n_rows))
+            store.put(file, manifest.run, target)
+    return tuple(files)
 
 
 @contextlib.contextmanager
 def _replay(
     store: Store,
     manifest: Manifest,
-    scenarios: Sequence[Scenario],
-    beside: tuple[str, ...],
+    scenarios: Mapping[int, Scenario],
+    beside: Sequence[str],
     run_tasks: RunTasks,
     memory: int,
 ) -> Iterator[list[Path]]:
     """Give the local files of predicted_steps and of the relations beside it; the rest is gone afterwards."""
     run = manifest.run
-    numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
+    numbered = tuple((n, change) for n, scenario in sorted(scenarios.items()) for change in scenario)
     phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
     _check(manifest, numbered, phases)
     _check_groups(store, manifest, numbered)
     folder = f"whatif-{uuid.uuid4().hex}"
-    asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
+    asked = _Task(store.url, run, "", (), numbered, (0, *sorted(scenarios)), phases, memory, folder)
     try:
         medians = _medians(manifest, asked, run_tasks)
         edges = run_tasks(_evaluate, [t for task in _rank_tasks(manifest, asked) for t in _graph_tasks(task, medians)])
         read = ("rank_collectives", "rank_clocks", "group_queues", "groups", "ranks", "steps", "path_pieces")
-        also = ("straggler_scenarios",) if "straggler_whatif" in beside else ()
+        also = [n for n in ("straggler_scenarios", "opportunity_changes") if manifest.of(n)]
         tables = (("rank_edges", tuple(edges)), *((name, _paths(manifest, name)) for name in (*read, *also)))
         target = f"{folder}/predicted_steps.parquet"
-        last = replace(asked, tables=tables, relation="predicted_steps", target=target, beside=beside)
+        last = replace(asked, tables=tables, relation="predicted_steps", target=target, beside=tuple(beside))
         run_tasks(_evaluate, [last])
         with store.scratch() as local:
             yield store.fetch(run, [target, *(f"{folder}/{name}.parquet" for name in beside)], local)

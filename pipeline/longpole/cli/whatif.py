@@ -95,7 +95,7 @@ def whatif(
 
 def _price(store: Store, run: str, cluster: ClusterFlags, console: Console, format: str) -> None:
     with Work(cluster.options(), console) as work, store.lock(run):
-        analyze_run(store, run, run_tasks=work.runner("what-if"), memory=work.task_memory, prices=True)
+        analyze_run(store, run, run_tasks=work.runner("what-if"), memory=work.task_memory, has_what_ifs=True)
     with Session(store, [run]) as session, session.explaining():
         rows = session.sql(catalog.page_query("whatif_stragglers"), {"run": run}).pl()
     if format == "json":
@@ -178,18 +178,15 @@ def _rank(text: str) -> int:
 
 def _candidates(store: Store, run: str) -> list[Scenario]:
     """Return single changes worth asking, from what the run's critical paths spend their time on."""
-    with Session(store, [run]) as session, session.explaining():
-        rows = session.con.execute(catalog.page_query("whatif_candidates"), {"run": run}).fetchall()
-    found: list[Scenario] = []
+    sql = "SELECT what, kind, rank, pattern, factor FROM opportunity_changes WHERE run = $1 ORDER BY scenario"
     has_medians = len(recorded_ranks(store.manifest(run))) >= LEAST_RANKS_OF_A_MEDIAN
-    for what, kind, rank, _, pattern, factor, _ in rows:
-        if what == "fix" and not has_medians:
-            continue
-        if what == "exposed":
-            found.append((Change("exposed"),))
-        else:
-            found.append((Change(what, kind=kind, rank=rank, pattern=pattern, factor=factor),))
-    return [*found, (Change("waits"),)]
+    with Session(store, [run]) as session, session.explaining():
+        rows = session.con.execute(sql, [run]).fetchall()
+    return [
+        (Change(what, kind=kind, rank=rank, pattern=pattern, factor=factor),)
+        for what, kind, rank, pattern, factor in rows
+        if has_medians or what != "fix"
+    ]
 
 
 _KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
