@@ -1,24 +1,16 @@
-"""The overview as one self-contained HTML file: same data, same bytes.
+"""The overview page: what each section shows, and what it says where there is nothing to show.
 
 Everything a dump could have written reaches the page through Jinja's autoescape; the block of chart data holds numbers
-alone and is escaped besides.
+alone.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 
-import jinja2
 import polars as pl
-import vl_convert
-from markupsafe import Markup
 
-from longpole.report import charts, words
+from longpole.report import charts, document, words
 from longpole.report.overview import Overview
 
 CANVAS_CELLS = 5_000
@@ -129,59 +121,33 @@ class Figure:
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     figures = _figures(data)
-    drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
-    datasets = _datasets(data)
-    check_names(drawings, datasets)
-    block = {
-        "bins": data.step_bins.height,
-        "charts": drawings,
-        "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
-        "datasets": datasets,
-    }
-    return (
-        _environment()
-        .get_template("overview.html.j2")
-        .render(
-            data=data,
-            run=data.run,
-            tool_version=tool_version,
-            sections={section.id: section for section in SECTIONS},
-            figures={figure.id: figure for figure in figures},
-            ranks_seen=words.ranks_seen(data.run),
-            summary=words.summary(data.run),
-            caveats=words.caveats(data.run),
-            nobody=words.nobody_named(data.late),
-            causes=charts.CAUSES,
-            kinds=[(_kind_colour(kind), kind) for kind in charts.KINDS],
-            parts=_PARTS,
-            kind_colours=KIND_COLOURS,
-            path_colours={kind: _kind_colour(kind) for kind in charts.KINDS},
-            variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
-            style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
-            bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
-            script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
-            block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
-        )
+    drawings = [
+        document.drawing(figure.id, figure.chart, renderer=figure.renderer, is_brushed=figure.is_brushed)
+        for figure in figures
+        if figure.chart is not None
+    ]
+    return document.render(
+        "overview.html.j2",
+        drawings,
+        _datasets(data),
+        n_bins=data.step_bins.height,
+        context={
+            "data": data,
+            "run": data.run,
+            "tool_version": tool_version,
+            "sections": {section.id: section for section in SECTIONS},
+            "figures": {figure.id: figure for figure in figures},
+            "ranks_seen": words.ranks_seen(data.run),
+            "summary": words.summary(data.run),
+            "caveats": words.caveats(data.run),
+            "nobody": words.nobody_named(data.late),
+            "causes": charts.CAUSES,
+            "kinds": [(_kind_colour(kind), kind) for kind in charts.KINDS],
+            "parts": _PARTS,
+            "kind_colours": KIND_COLOURS,
+            "path_colours": {kind: _kind_colour(kind) for kind in charts.KINDS},
+        },
     )
-
-
-def json_block(value: Any) -> str:
-    """Return JSON that may stand in a script element: nothing in it can end the element or open a comment."""
-    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def check_names(drawings: list[dict[str, Any]], datasets: dict[str, dict[str, list[Any]]]) -> None:
-    """Check that each chart's rows are there: Vega draws a name that does not resolve as an empty chart, silently.
-
-    Raises:
-        ValueError: A chart names rows that the page has not got; a defect of the package, caught by its tests.
-    """
-    for drawing in drawings:
-        names = set(_data_names(drawing["spec"]))
-        missing = sorted(name for name in names if not any(datasets.get(name, {}).values()))
-        if missing or not names:
-            raise ValueError(f"chart {drawing['id']} names rows that the page has not got: {missing}")
 
 
 _PARTS = (
@@ -242,15 +208,7 @@ def _figures(data: Overview) -> list[Figure]:
     return drawn
 
 
-def _drawing(figure: Figure, chart: charts.Chart) -> dict[str, Any]:
-    spec = chart.to_dict()
-    # The schema's address would be the page's only link to the outside; the page's own Vega-Lite needs none.
-    del spec["$schema"]
-    spec.pop("config", None)
-    return {"id": figure.id, "is_brushed": figure.is_brushed, "renderer": figure.renderer, "spec": spec}
-
-
-def _datasets(data: Overview) -> dict[str, dict[str, list[Any]]]:
+def _datasets(data: Overview) -> document.Datasets:
     frames = {
         "comm_cells": data.comm_cells,
         "idle_cells": data.idle_cells,
@@ -259,78 +217,3 @@ def _datasets(data: Overview) -> dict[str, dict[str, list[Any]]]:
         "step_bins": data.step_bins,
     }
     return {name: frame.to_dict(as_series=False) for name, frame in frames.items()}
-
-
-def _data_names(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, child in node.items():
-            if key == "data" and isinstance(child, dict) and isinstance(child.get("name"), str):
-                yield child["name"]
-            else:
-                yield from _data_names(child)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _data_names(child)
-
-
-def _vega_config(scheme: str) -> dict[str, Any]:
-    """Return Vega's config with `@name` put in as the scheme's colour and `@@name` as its ramp."""
-    theme = _theme()
-
-    def resolve(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {key: resolve(child) for key, child in node.items()}
-        if isinstance(node, list):
-            return [resolve(child) for child in node]
-        if isinstance(node, str) and node.startswith("@@"):
-            return theme["ramps"][scheme][node[2:]]
-        if isinstance(node, str) and node.startswith("@"):
-            return theme["colours"][scheme][node[1:]]
-        return node
-
-    config: dict[str, Any] = resolve(theme["vega"])
-    return config
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("longpole.reports"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "count": words.count,
-        "cut_middle": words.cut_middle,
-        "duration": words.duration,
-        "hours": words.hours,
-        "instant": words.instant,
-        "listing": words.listing,
-        "milliseconds": words.milliseconds,
-        "percent": words.percent,
-        "visible": words.visible,
-    }
-    environment.globals |= {"command_line": words.command_line, "query_line": words.query_line}
-    return environment
-
-
-@functools.cache
-def _bundle() -> str:
-    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    if "</script" in code.lower() or "<!--" in code:
-        raise ValueError("the Vega bundle cannot stand in a script element")
-    return code
-
-
-@functools.cache
-def _theme() -> dict[str, Any]:
-    theme: dict[str, Any] = json.loads(_asset("theme.json"))
-    return theme
-
-
-@functools.cache
-def _asset(name: str) -> str:
-    return files("longpole.reports").joinpath("assets", name).read_text(encoding="utf-8")
