@@ -96,8 +96,6 @@ def path_kinds(path_bins: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
 def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
     """Return ranks by columns, coloured by the share of the rank's windows that the measure takes."""
     is_binned = _is_binned(step_bins)
-    top = cells["share_ratio"].max()
-    largest = max(MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
     spread = [alt.Tooltip(f"{name}_ms:Q", title=f"{name} (ms)", format=",.3f") for name in ("min", "median", "max")]
     tooltip = [
         alt.Tooltip("rank:O"),
@@ -124,20 +122,54 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
             x=_bin_axis("x0"),
             x2="x1",
             y=alt.Y("rank:O", title="rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
-            color=alt.Color(
-                "share_ratio:Q",
-                title=f"{measure.name}, share of {measure.whole} (%)",
-                scale=alt.Scale(domain=[0, largest], range=measure.ramp),
-                legend=alt.Legend(
-                    orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5
-                ),
-            ),
+            color=_share_colour(cells, measure),
             tooltip=tooltip,
         )
     )
-    row_px = 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
     title = f"{measure.name.capitalize()} of each rank over the steps"
-    return _framed([chart], step_bins, title, height=row_px * n_rows, rows=measure.rows)
+    return _framed([chart], step_bins, title, height=_row_px(n_rows) * n_rows, rows=measure.rows)
+
+
+def worker_grid(cells: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
+    """Return data-parallel rows by pipeline stages, coloured by the share of the steps that each worker was late."""
+    chart = (
+        alt.Chart()
+        .transform_calculate(late_ms="datum.late_mean_ns / 1e6", compute_ms="datum.compute_mean_ns / 1e6")
+        .mark_rect()
+        .encode(
+            x=alt.X("stage:O", title="pipeline stage", axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False)),
+            y=alt.Y("dp:O", title="dp rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            color=_share_colour(cells, LATE),
+            tooltip=[
+                alt.Tooltip("ranks:N"),
+                alt.Tooltip("stage:O"),
+                alt.Tooltip("dp:O", title="dp rank"),
+                alt.Tooltip("share_ratio:Q", title=f"{LATE.name}, share of {LATE.whole}", format=".2%"),
+                alt.Tooltip("late_ms:Q", title="late in the mean step (ms)", format=",.3f"),
+                alt.Tooltip("late_mean_ns:Q", title="late in the mean step (ns)", format=",d"),
+                alt.Tooltip("compute_ms:Q", title="compute in the mean step (ms)", format=",.3f"),
+            ],
+        )
+    )
+    height = _row_px(cells["dp"].n_unique()) * cells["dp"].n_unique()
+    return _framed([chart], step_bins, "Late time of each worker", height=height, rows="worker_cells")
+
+
+def _share_colour(cells: pl.DataFrame, measure: Measure) -> alt.Color:
+    top = cells["share_ratio"].max()
+    largest = max(MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
+    return alt.Color(
+        "share_ratio:Q",
+        title=f"{measure.name}, share of {measure.whole} (%)",
+        scale=alt.Scale(domain=[0, largest], range=measure.ramp),
+        legend=alt.Legend(
+            orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5
+        ),
+    )
+
+
+def _row_px(n_rows: int) -> int:
+    return 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
 
 
 def waterfall(n_parts: int) -> Chart:

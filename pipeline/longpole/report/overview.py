@@ -34,7 +34,7 @@ MAX_VERDICT_ROWS = 64
 """Rows of the verdict table: a verdict may quote what a dump says, so their number has no bound of its own."""
 
 MAX_LATE_ROWS = 16
-"""Rows of the heat map of late time: who was waited for is one rank or a few; with 300 columns 4,800 cells."""
+"""Rows of the heat maps of late time: who was waited for is one rank or a few; with 300 columns 4,800 cells."""
 
 N_PATH_NAMES = 10
 """Rows of the table of what the paths were made of: beyond these a name rarely is 1 % of them."""
@@ -192,6 +192,7 @@ class Overview:
     path_bins: pl.DataFrame
     path_names: pl.DataFrame
     late_cells: pl.DataFrame
+    worker_cells: pl.DataFrame
     stragglers: pl.DataFrame
     extremes: pl.DataFrame
     kernels: pl.DataFrame
@@ -232,6 +233,7 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         path_bins=_rows(con, "overview_path_bins", run=run, max_bins=MAX_STEP_BINS),
         path_names=_rows(con, "overview_path_names", run=run, n_names=N_PATH_NAMES),
         late_cells=_rows(con, "overview_late_cells", run=run, max_bins=MAX_STEP_BINS, max_late_ranks=MAX_LATE_ROWS),
+        worker_cells=_rows(con, "overview_worker_cells", run=run, max_late_ranks=MAX_LATE_ROWS, max_ranges=MAX_RANGES),
         stragglers=_rows(con, "overview_stragglers", run=run, max_stragglers=MAX_STRAGGLER_ROWS),
         extremes=_rows(con, "overview_extremes", run=run),
         kernels=_rows(con, "overview_kernels", run=run, n_kernels=N_KERNELS),

@@ -54,12 +54,14 @@ SECTIONS = (
     Section(
         "stragglers",
         "Who was waited for",
-        ("step_stragglers", "run_stragglers", "steps"),
-        "SELECT step, rank, late_ns, is_straggler, cause, verdict FROM step_stragglers "
+        ("step_stragglers", "run_stragglers", "run_straggler_places", "ranks", "steps"),
+        "SELECT step, rank, late_ns, is_straggler, cause, place, verdict FROM step_stragglers "
         "ORDER BY late_ns DESC, step, rank",
         "Late time is how long others waited for a rank, from when it had not to wait itself, and no more than it "
         "spent beyond the median rank. A step's straggler is late beyond the noise and twice as late as any other; "
-        "two that stall in turns tie, and nobody is named. What it costs is another question: longpole whatif "
+        "two that stall in turns tie, and nobody is named. To a slow link nobody is late, and in a pipeline all wait "
+        "in turns: those of a link are late by how much longer than its siblings' its transfers took, those of a stage "
+        "by how much more than the median stage it computes. What it costs is another question: longpole whatif "
         "--fix-rank. Blank: lateness is not known there.",
     ),
     Section(
@@ -189,6 +191,9 @@ def _figures(data: Overview) -> list[Figure]:
         note = f"{n_shown} of {run.n_window_ranks} ranks: those waited for longest." if limited else ""
         late_map = charts.heat_map(data.late_cells, bins, charts.LATE)
         drawn.append(Figure("late-map", words.late_finding(data.late), late_map, note=note))
+    if data.worker_cells.height:
+        grid = charts.worker_grid(data.worker_cells, bins)
+        drawn.append(Figure("worker-map", words.grid_finding(data.worker_cells), grid))
     for id_, cells, measure in (
         ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
         ("idle-map", data.idle_cells, charts.IDLE),
@@ -215,5 +220,6 @@ def _datasets(data: Overview) -> document.Datasets:
         "late_cells": data.late_cells,
         "path_bins": data.path_bins,
         "step_bins": data.step_bins,
+        "worker_cells": data.worker_cells,
     }
     return {name: frame.to_dict(as_series=False) for name, frame in frames.items()}

@@ -271,6 +271,19 @@ def late_finding(late: Late) -> str:
     return f"{late.n_straggler_steps:,} of {known} waited for one rank beyond the noise; {latest}"
 
 
+def grid_finding(cells: pl.DataFrame) -> str:
+    """Return which worker was late longest, for those who do not see its grid."""
+    dp, stage, late_ns, share = (
+        cells.sort("late_mean_ns", "stage", "dp", descending=[True, False, False])
+        .select("dp", "stage", "late_mean_ns", "share_ratio")
+        .row(0)
+    )
+    return (
+        f"the longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
+        f"{percent(share)} of it."
+    )
+
+
 def nobody_named(late: Late) -> str:
     """Return why no rank is named as the one waited for; empty where one is."""
     if late.n_stragglers:
