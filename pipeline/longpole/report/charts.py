@@ -173,7 +173,7 @@ def _row_px(n_rows: int) -> int:
 
 
 def waterfall(n_parts: int) -> Chart:
-    """Return the ledger's parts one under the other, each from where the parts before it end, in % of all device time."""
+    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
     base = alt.Chart().transform_calculate(
         hours="datum.device_ns / 3.6e12",
         share="format(datum.share_ratio, '.1%')",
