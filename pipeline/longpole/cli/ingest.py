@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -28,6 +29,9 @@ RankOption = Annotated[
         name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."
     ),
 ]
+
+
+_HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands
 
 
 def ingest(
@@ -96,8 +100,9 @@ def recognised(candidates: list[Candidate], console: Console) -> list[Candidate]
     """
     chosen: list[Candidate] = []
     wrong: list[str] = []
-    for candidate in candidates:
-        reason = reason_not_a_dump(candidate.url, candidate.name)
+    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+        reasons = list(pool.map(lambda c: reason_not_a_dump(c.url, c.name), candidates))
+    for candidate, reason in zip(candidates, reasons, strict=True):
         if reason is None or (candidate.looks_like_dump and not candidate.is_named):
             chosen.append(candidate)
         elif candidate.is_named:
