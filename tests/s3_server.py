@@ -1,4 +1,4 @@
-"""An S3 API server in this process, in memory, that counts what it is asked for; other processes reach it by its URL."""
+"""An S3 API server in this process, in memory, that counts what it is asked for; other processes reach it by URL."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.metadata
 import json
@@ -148,13 +149,15 @@ def run_all(
     The first task that fails ends the rest and raises its own error.
 
     Raises:
-        LongpoleError: DuckDB ran out of memory or failed in a task, or a worker died.
+        LongpoleError: DuckDB ran out of memory or failed in a task, a worker died, or the scheduler did.
     """
     from distributed import as_completed
+    from distributed.client import ClosedClientError, FutureCancelledError
     from distributed.scheduler import KilledWorker
 
-    futures = [client.submit(task, argument, pure=False) for argument in arguments]
+    futures: list[Any] = []
     try:
+        futures += [client.submit(task, argument, pure=False) for argument in _fitted(client, arguments)]
         for future in as_completed(futures):
             if future.status == "error":
                 future.result()
@@ -174,8 +177,41 @@ def run_all(
             f"a worker died while it ran {task.__name__}: {error}",
             "It ran out of memory or was killed. Lower --memory, or give the workers more.",
         ) from error
+    except (FutureCancelledError, ClosedClientError) as error:
+        raise LongpoleError(
+            f"the Dask scheduler was lost while it ran {task.__name__}",
+            "Give the same command again when it runs: what was finished is kept.",
+        ) from error
     finally:
-        client.cancel(futures)
+        if client.status == "running":
+            client.cancel(futures)
+
+
+_BESIDE_DUCKDB = 256 << 20
+"""Bytes of a worker that are not DuckDB's: 180 MiB of modules, and Arrow's own."""
+
+_LEAST_MEMORY = 64 << 20
+
+
+def _fitted(client: Any, arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments of tasks with no more `memory` than the workers leave.
+
+    Dask pauses a worker at 80 % of its limit and ends it at 95 %; tasks of its threads share what is below.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    shares = [
+        max(_LEAST_MEMORY, (w["memory_limit"] * 4 // 5 - _BESIDE_DUCKDB) // w["nthreads"])
+        for w in workers
+        if w["memory_limit"]
+    ]
+    if not shares:
+        return list(arguments)
+    return [
+        dataclasses.replace(a, memory=min(a.memory, *shares))
+        if dataclasses.is_dataclass(a) and hasattr(a, "memory")
+        else a
+        for a in arguments
+    ]
 
 
 def has_workers(client: Any) -> bool:
