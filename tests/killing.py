@@ -6,6 +6,7 @@ Dask worker it looks into the folder $KILL_ORDERS whenever the worker is about t
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -106,8 +107,8 @@ def _main(orders: str) -> None:
     for one in json.loads(orders):
         order = Order(**one["order"]) if one["order"] else None
         given = (one["store"], one["dumps"], one["config"])
-        first = _in_child(lambda given=given, order=order: make(*given, order))  # type: ignore[misc]
-        ends.append([first, _in_child(lambda given=given: make(*given, None)) if order else 0])  # type: ignore[misc]
+        first = _in_child(functools.partial(make, *given, order))
+        ends.append([first, _in_child(functools.partial(make, *given, None)) if order else 0])
     print(json.dumps(ends))
 
 

@@ -51,10 +51,12 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = ", ".join(
         f"({given.get(c.name, 'NULL')})::{c.type} AS {c.name}" for c in catalog.relations()["events"].columns
     )
-    duckdb.sql(f"SELECT {columns} FROM range({GROUPS * ROWS}) AS made (n) ORDER BY n").write_parquet(
-        str(path), row_group_size=ROWS
-    )
+    write(path, f"SELECT {columns} FROM range({GROUPS * ROWS}) AS made (n) ORDER BY n")
     return path
+
+
+def write(path: Path, select: str) -> None:
+    duckdb.execute(f"COPY ({select}) TO '{path}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS})")
 
 
 def publish(store: Store, run: str, events: Path) -> PublishedFile:
@@ -172,7 +174,7 @@ def test_a_task_fetches_the_row_groups_of_its_steps_alone(s3: S3, tmp_path: Path
     (copy,) = store.fetch("one", [file.path], tmp_path, StepRange("step", 107, 108))
     assert s3.n_fetched("events/") < 0.15 * file.n_bytes + 65_536
     asked = "SELECT * FROM read_parquet('{}') WHERE step BETWEEN 107 AND 108"
-    assert duckdb.sql(asked.format(copy)).fetchall() == duckdb.sql(asked.format(events)).fetchall()
+    assert duckdb.execute(asked.format(copy)).fetchall() == duckdb.execute(asked.format(events)).fetchall()
     (copy,) = store.fetch("one", [file.path], tmp_path, StepRange("step", 0, 1000))
     assert copy.read_bytes() == events.read_bytes()
     (copy,) = store.fetch("one", [file.path], tmp_path)
@@ -183,15 +185,13 @@ def test_a_footer_beyond_the_usual_length_is_read_too(tmp_path: Path) -> None:
     store = Store("memory://long-footer")
     path = tmp_path / "many.parquet"
     columns = ", ".join(f"n AS c{c}" for c in range(100))
-    duckdb.sql(f"SELECT n // 2048 AS step, {columns} FROM range(40960) AS t (n)").write_parquet(
-        str(path), row_group_size=2048
-    )
+    write(path, f"SELECT n // {ROWS} AS step, {columns} FROM range({GROUPS * ROWS}) AS t (n)")
     raw = path.read_bytes()
     assert int.from_bytes(raw[-8:-4], "little") > 65_536
     store.fs.pipe_file(store.path("runs", "one", "many.parquet"), raw)
     (copy,) = store.fetch("one", ["many.parquet"], tmp_path, StepRange("step", 5, 5))
     asked = "SELECT sum(c99), count(*) FROM read_parquet('{}') WHERE step BETWEEN 5 AND 5"
-    assert duckdb.sql(asked.format(copy)).fetchall() == [(sum(range(10240, 12288)), 2048)]
+    assert duckdb.execute(asked.format(copy)).fetchall() == [(sum(range(10240, 12288)), 2048)]
 
 
 # ---------------------------------------------------------------- writers

@@ -1,4 +1,4 @@
-"""Whatever is killed, at whatever moment, the next call finishes: its bytes are those of a run that nobody disturbed."""
+"""Whatever is killed, at whatever moment, the next call finishes, with the bytes of a run that nobody disturbed."""
 
 from __future__ import annotations
 
@@ -172,11 +172,7 @@ def finish(run: subprocess.Popen[str]) -> tuple[int, str]:
 def wait_for_lost_tasks(cluster: Processes) -> None:
     """Wait until no worker is in a task any more: one whose driver is dead still writes, and the next call sweeps."""
     with connect(ClusterOptions(scheduler_file=str(cluster.scheduler_file)), 1) as client:
-        until(lambda: not any(client.run(_n_executing).values()))
-
-
-def _n_executing(dask_worker: Any) -> int:
-    return len(dask_worker.state.executing)
+        until(lambda: not any(client.run(lambda dask_worker: len(dask_worker.state.executing)).values()))
 
 
 @pytest.mark.slow

@@ -59,6 +59,7 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
     address = options.scheduler or (None if options.scheduler_file else dask.config.get("scheduler-address", None))
     if address or options.scheduler_file:
         where = address or options.scheduler_file
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what is wrong is said once, in words
         try:
             client = _started(
                 functools.partial(Client, address or _address_in(str(options.scheduler_file)), timeout=CONNECT_SECONDS)
@@ -206,12 +207,13 @@ def _fitted(client: Any, arguments: Sequence[Any]) -> list[Any]:
     ]
     if not shares:
         return list(arguments)
-    return [
-        dataclasses.replace(a, memory=min(a.memory, *shares))
-        if dataclasses.is_dataclass(a) and hasattr(a, "memory")
-        else a
-        for a in arguments
-    ]
+    return [_with_memory(argument, min(shares)) for argument in arguments]
+
+
+def _with_memory(argument: Any, most: int) -> Any:
+    if not dataclasses.is_dataclass(argument) or isinstance(argument, type) or not hasattr(argument, "memory"):
+        return argument
+    return dataclasses.replace(argument, memory=min(argument.memory, most))
 
 
 def has_workers(client: Any) -> bool:

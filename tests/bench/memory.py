@@ -16,7 +16,8 @@ import psutil
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from bench.make_dump import make_dump
+from make_dump import make_dump
+
 from dask_processes import Processes, dask_processes
 from longpole import cli
 from longpole.units import parse_bytes
