@@ -71,10 +71,3 @@ def running_s3() -> Iterator[S3]:
         server.shutdown()
         thread.join()
         fsspec.get_filesystem_class("s3").clear_instance_cache()
-
-
-def tree(url: str) -> dict[str, bytes]:
-    """Return every file below a URL, by its path there."""
-    fs, root = fsspec.core.url_to_fs(url)
-    fs.invalidate_cache()
-    return {path.removeprefix(root).lstrip("/"): fs.cat_file(path) for path in fs.find(root)}

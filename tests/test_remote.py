@@ -20,7 +20,8 @@ from longpole.remote import StepRange
 from longpole.session import Session
 from longpole.store import Manifest, PublishedFile, Store
 from pipeline_inline import make_run
-from s3_server import BUCKET, S3, running_s3, tree
+from s3_server import BUCKET, S3, running_s3
+from store_tree import tree
 
 WORKED = Path(__file__).parents[1] / "fixtures" / "worked"
 

@@ -20,7 +20,8 @@ from longpole.cluster import ClusterOptions, connect
 from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
-from s3_server import BUCKET, S3, running_s3, tree
+from s3_server import BUCKET, S3, running_s3
+from store_tree import tree
 
 HERE = Path(__file__).parent
 WORKED = HERE.parent / "fixtures" / "worked"

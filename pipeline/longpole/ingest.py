@@ -110,7 +110,7 @@ def ingest_run(
     Raises:
         LongpoleError: No dump can be read, ranks cannot be told, or two dumps of a rank overlap.
     """
-    before = _manifest_or_none(store, run)
+    before = store.known(run)
     config_key = key_of(config.ingest_key(), rank_pattern)
     others = timelines.of_job([c.url for c in candidates if not c.is_named], run)
     candidates = [c for c in candidates if c.url not in others]
@@ -320,10 +320,6 @@ def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> N
         " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2,"
         f" ROW_GROUP_SIZE {EVENTS_PER_ROW_GROUP})"
     )
-
-
-def _manifest_or_none(store: Store, run: str) -> Manifest | None:
-    return store.manifest(run) if run in store.runs() else None
 
 
 def _merge(

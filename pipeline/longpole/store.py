@@ -24,7 +24,7 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from longpole import __version__, remote
-from longpole.errors import LongpoleError, StoreError
+from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
@@ -255,10 +255,26 @@ class Store:
             raise StoreError(
                 f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again."
             ) from error
-        raise StoreError(
-            f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}",
-            "Ingest its dumps again with this version, or use the version that wrote it.",
-        )
+        fact = f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}"
+        if isinstance(version, int) and version < SCHEMA_VERSION:
+            raise OldRunError(fact, f"Make it again of its dumps: longpole run DUMPS --name {run}")
+        raise StoreError(fact, "Use the version that wrote it, or a later one.")
+
+    def known(self, run: str) -> Manifest | None:
+        """Return what there is of a run to go on from: of one that an older version wrote its run.toml alone.
+
+        Raises:
+            StoreError: A damaged manifest, or a newer one: it is never replaced.
+        """
+        if run not in self.runs():
+            return None
+        try:
+            return self.manifest(run)
+        except OldRunError:
+            try:
+                return Manifest(run, config=self.fs.cat_file(self.path("runs", run, "config.toml")).decode())
+            except (FileNotFoundError, UnicodeDecodeError):
+                return Manifest(run)
 
     def publish(self, manifest: Manifest) -> None:
         """Make `manifest` what readers see of its run, in one step.

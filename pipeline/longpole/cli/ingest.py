@@ -68,9 +68,9 @@ def read_into(
         for candidate in candidates:
             rank_from_name(candidate.name, rank_from)
     candidates = recognised(candidates, console)
-    before = store.manifest(run).config if config is None and run in store.runs() else text
-    if config is None and before:  # a run keeps the run.toml it was given
-        settings, text = run_config.parse(before, f"config.toml of run {run}"), before
+    before = store.known(run) if config is None else None
+    if before is not None and before.config:  # a run keeps the run.toml it was given
+        settings, text = run_config.parse(before.config, f"config.toml of run {run}"), before.config
     places = topology.load(settings.topology.file, config) if config and settings.topology.file else None
     manifest = ingest_run(
         store,
