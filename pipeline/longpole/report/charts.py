@@ -27,7 +27,7 @@ up to the step."""
 N_DOTTED = 60
 """Up to this many columns each step time has a dot: a line alone does not show a single step."""
 
-MIN_COLUMNS = 8
+MIN_COLUMNS = 4
 """A chart of fewer columns leaves room at its right: one step as wide as the page says less, not more."""
 
 OVERLAP = 0.2

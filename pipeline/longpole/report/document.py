@@ -124,7 +124,10 @@ def _environment() -> jinja2.Environment:
         "instant": words.instant,
         "listing": words.listing,
         "milliseconds": words.milliseconds,
+        "gigabytes": words.gigabytes,
         "percent": words.percent,
+        "size": words.size,
+        "speedup": words.speedup,
         "visible": words.visible,
     }
     environment.globals |= {"command_line": words.command_line, "query_line": words.query_line}

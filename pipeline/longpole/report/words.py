@@ -10,6 +10,7 @@ import polars as pl
 
 from longpole.report.charts import CAUSES, EXPOSED_COMM, Measure
 from longpole.report.overview import Key, Late, Overview, Path, Run
+from longpole.units import amount_text
 
 MAX_TEXT = 2_000
 """Characters kept of a text that a dump supplied; a longer one says how long it was."""
@@ -346,12 +347,12 @@ def _late_answer(data: Overview) -> str:
     if not data.stragglers.height:
         return nobody_named(data.late).rstrip(".")
     row = data.stragglers.row(0, named=True)
-    others = f", and {data.late.n_stragglers - 1:,} more" if data.late.n_stragglers > 1 else ""
-    cost = f"; without it {speedup(row['slowdown_ratio'])}" if row["slowdown_ratio"] is not None else ""
-    return (
-        f"rank {row['rank']} in {row['n_straggler']:,} of {row['n_steps']:,} steps, by its {visible(row['cause'])}"
-        f"{cost}{others}"
-    )
+    ratio = row["slowdown_ratio"]
+    cost = f"; at the others' median the run were {speedup(ratio)} as fast" if ratio is not None else ""
+    n_others = data.late.n_stragglers - 1
+    others = f"; {n_others:,} more {'rank' if n_others == 1 else 'ranks'} below" if n_others else ""
+    where = f"rank {row['rank']} in {row['n_straggler']:,} of {row['n_steps']:,} steps"
+    return f"{where}, cause {visible(row['cause'])}{cost}{others}"
 
 
 def _fix_answer(data: Overview) -> str:
@@ -382,6 +383,16 @@ def _trust_answer(run: Run) -> str:
 def speedup(ratio: float | None) -> str:
     """Return a speedup as '1.015x'; 'n/a' for NULL."""
     return "n/a" if ratio is None else f"{ratio:.3f}x"
+
+
+def gigabytes(rate: float | None) -> str:
+    """Return bytes a second in GB/s; 'n/a' for NULL."""
+    return "n/a" if rate is None else f"{rate / 1e9:,.1f}"
+
+
+def size(n_bytes: int | None) -> str:
+    """Return bytes with a unit of 1,000; 'n/a' for NULL."""
+    return "n/a" if n_bytes is None else amount_text(n_bytes, "B")
 
 
 def ledger_finding(data: Overview) -> str:
