@@ -279,7 +279,7 @@ def grid_finding(cells: pl.DataFrame) -> str:
         .row(0)
     )
     return (
-        f"the longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
+        f"The longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
         f"{percent(share)} of it."
     )
 
