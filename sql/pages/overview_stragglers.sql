@@ -13,7 +13,9 @@
 -- cause_ratio       DOUBLE   Share of late_ns with that cause.
 -- place             VARCHAR  Link or stage where it is late with others; NULL for other causes.
 -- pattern           VARCHAR  persistent, periodic or transient.
--- verdict           VARCHAR  ok; or that it happened once.
+-- saved_ns          BIGINT   Mean step time saved without it, by replay; NULL: see verdict.
+-- slowdown_ratio    DOUBLE   What the run takes by what it would take then; NULL as above.
+-- verdict           VARCHAR  ok, or the reasons to doubt the row.
 --
 -- How: as in run_stragglers. Parameters: $run, $max_stragglers.
 SELECT
@@ -30,6 +32,8 @@ SELECT
     cause_ratio,
     place,
     pattern,
+    saved_ns,
+    slowdown_ratio,
     verdict
 FROM run_stragglers
 WHERE run = $run

@@ -3,7 +3,7 @@
 -- level            VARCHAR  host, rack or rail.
 -- place            VARCHAR  Its name.
 -- n_ranks          BIGINT   Ranks of it that are recorded.
--- n_stragglers     BIGINT   Of them, those that are in run_stragglers beyond chance.
+-- n_stragglers     BIGINT   Of them, those that are in straggler_ranks beyond chance.
 -- late_ns          BIGINT   How late those were: in each step the latest of them.
 -- late_ratio       DOUBLE   Of the time of all steps in which lateness is known.
 -- lost_gpu_hours   DOUBLE   What waited for those.
@@ -30,7 +30,7 @@ late AS (
         steps.step,
         max(steps.late_ns) AS late_ns
     FROM step_stragglers AS steps
-    JOIN run_stragglers AS stragglers ON steps.rank = stragglers.rank
+    JOIN straggler_ranks AS stragglers ON steps.rank = stragglers.rank
     JOIN placed ON steps.rank = placed.rank
     WHERE steps.is_straggler AND stragglers.verdict = 'ok' AND placed.place IS NOT NULL
     GROUP BY placed.level, placed.place, steps.step
@@ -52,7 +52,7 @@ lost AS (
         stragglers.cause,
         count(*) AS n_stragglers,
         sum(stragglers.lost_gpu_hours) AS lost_gpu_hours
-    FROM run_stragglers AS stragglers
+    FROM straggler_ranks AS stragglers
     JOIN placed ON stragglers.rank = placed.rank
     WHERE stragglers.verdict = 'ok' AND placed.place IS NOT NULL
     GROUP BY placed.level, placed.place, stragglers.cause
@@ -81,7 +81,7 @@ sizes AS (
 whole AS (
     SELECT
         (SELECT sum(duration_ns) FROM steps WHERE duration_ns IS NOT NULL AND n_ranks > 1) AS duration_ns,
-        (SELECT sum(lost_gpu_hours) FROM run_stragglers WHERE verdict = 'ok') AS lost_gpu_hours
+        (SELECT sum(lost_gpu_hours) FROM straggler_ranks WHERE verdict = 'ok') AS lost_gpu_hours
 )
 
 SELECT

@@ -2,7 +2,7 @@
 
 Run as `python tests/bench/straggler_seeds.py [--seeds 200] [--sizes 3 5 10] [--cases compute link] [--processes 2]`.
 Of jobs whose stragglers have no size nobody may be named; a rank that was late in one step alone, which
-`run_stragglers` calls chance, is not counted. Of the others, each thing put in has to be found on all of its ranks with
+`straggler_ranks` calls chance, is not counted. Of the others, each thing put in has to be found on all of its ranks with
 its cause, where it makes one step at least that much longer; the last column counts the runs that named, beyond chance,
 a rank to which nothing was done.
 
@@ -151,7 +151,7 @@ def _rank_facts(store: Store, manifest: Manifest) -> None:
 
 
 def _stragglers(folder: Path, dumps: pa.Table, number: int) -> list[tuple[int, str, str]]:
-    """Return rank, cause and verdict of the rows of run_stragglers, of one run of the dumps."""
+    """Return rank, cause and verdict of the rows of straggler_ranks, of one run of the dumps."""
     first = number * STEPS_APART
     with connection(folder, MEMORY) as con:
         con.register("dumps", dumps)
@@ -171,12 +171,12 @@ def _stragglers(folder: Path, dumps: pa.Table, number: int) -> list[tuple[int, s
                 [files, STEPS_APART, number],
             )
         given = {*_FACTS, "dumps", "topology", "parallel", "shard", *catalog.data_names()}
-        relations = catalog.leading_to(["run_stragglers"], given)
+        relations = catalog.leading_to(["straggler_ranks"], given)
         catalog.load_data_of(con, relations)
         for relation in relations:
             con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
         rows: list[tuple[int, str, str]] = con.execute(
-            "SELECT rank, cause, verdict FROM run_stragglers ORDER BY rank"
+            "SELECT rank, cause, verdict FROM straggler_ranks ORDER BY rank"
         ).fetchall()
     return rows
 

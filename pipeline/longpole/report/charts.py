@@ -27,7 +27,7 @@ up to the step."""
 N_DOTTED = 60
 """Up to this many columns each step time has a dot: a line alone does not show a single step."""
 
-MIN_COLUMNS = 8
+MIN_COLUMNS = 4
 """A chart of fewer columns leaves room at its right: one step as wide as the page says less, not more."""
 
 OVERLAP = 0.2
@@ -178,6 +178,40 @@ def _share_colour(cells: pl.DataFrame, measure: Measure) -> alt.Color:
 
 def _row_px(n_rows: int) -> int:
     return 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
+
+
+def waterfall(n_parts: int) -> Chart:
+    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
+    base = alt.Chart().transform_calculate(
+        hours="datum.device_ns / 3.6e12",
+        share="format(datum.share_ratio, '.1%')",
+        edge="max(datum.start_ratio, datum.end_ratio)",
+    )
+    y = alt.Y("label:N", title=None, sort=alt.SortField("place"), axis=alt.Axis(ticks=False, labelLimit=220))
+    x = alt.X("start_ratio:Q", title="share of the devices' time (%)", axis=alt.Axis(format=".0%", tickCount=6))
+    bars = base.mark_bar().encode(
+        y=y,
+        x=x,
+        x2="end_ratio:Q",
+        color=alt.Color("colour:N", legend=None, scale=alt.Scale(domain=list(PARTS), range="category")),
+        tooltip=[
+            alt.Tooltip("label:N", title="part"),
+            alt.Tooltip("share_ratio:Q", title="share", format=".3%"),
+            alt.Tooltip("device_ns:Q", title="device time (ns)", format=",d"),
+            alt.Tooltip("hours:Q", title="device hours", format=",.4f"),
+        ],
+    )
+    shares = base.mark_text(align="left", dx=5, style="share").encode(y=y, x=alt.X("edge:Q"), text="share:N")
+    layered = alt.layer(bars, shares)
+    assert isinstance(layered, alt.LayerChart)
+    framed: Chart = layered.properties(
+        data=alt.NamedData("ledger"),
+        width="container",
+        height=22 * n_parts,
+        title="Where the devices' time goes",
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
 
 
 def _stacked(

@@ -10,6 +10,7 @@ import polars as pl
 
 from longpole.catalog import page_query
 from longpole.errors import LongpoleError
+from longpole.whatif import Change
 
 MAX_STEP_BINS = 300
 """Columns of a step chart: at the 1,100 px of a wide page a column is still more than 3 px wide."""
@@ -40,6 +41,15 @@ N_PATH_NAMES = 10
 
 MAX_STRAGGLER_ROWS = 64
 """Rows of the table of stragglers, those waited for longest first."""
+
+MAX_OPPORTUNITIES = 8
+"""Changes listed: beyond these one rarely saves a hundredth."""
+
+MAX_EXCHANGE_ROWS = 24
+"""Rows of the table of exchanges, the most exposed first: three operations in each of eight dimensions."""
+
+MAX_STAGE_ROWS = 64
+"""Rows of the table of pipeline stages."""
 
 MAX_RANGES = 12
 """Ranges of ranks or steps spelt out in one line of text."""
@@ -135,6 +145,35 @@ class Late:
 
 
 @dataclass(frozen=True)
+class Key:
+    """The row of sql/pages/overview_key.sql: what the first screen says beside the run's own row."""
+
+    first_third_ns: int | None
+    last_third_ns: int | None
+    trend_ratio: float | None
+    spread_ratio: float | None
+    mfu_ratio: float | None
+    hfu_ratio: float | None
+    mfu_trend: str | None
+    tokens_per_s: float | None
+    mfu_reason: str | None
+    mfu_convention: str | None
+    slowdown_ratio: float | None
+    has_what_ifs: bool
+
+
+@dataclass(frozen=True)
+class Opportunity:
+    """A row of sql/pages/overview_opportunities.sql, with the change in words."""
+
+    words: str
+    n_steps: int
+    saved_ns: int
+    speedup_ratio: float
+    verdict: str
+
+
+@dataclass(frozen=True)
 class Overview:
     """Everything the page shows; each frame is the answer of the query overview_<field> in sql/pages.
 
@@ -144,6 +183,11 @@ class Overview:
     run: Run
     path: Path
     late: Late
+    key: Key
+    opportunities: tuple[Opportunity, ...]
+    exchanges: pl.DataFrame
+    ledger: pl.DataFrame
+    stages: pl.DataFrame
     step_bins: pl.DataFrame
     comm_cells: pl.DataFrame
     idle_cells: pl.DataFrame
@@ -175,6 +219,16 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         run=Run(**head),
         path=Path(**_rows(con, "overview_path", run=run).to_dicts()[0]),
         late=Late(**_rows(con, "overview_late", run=run, max_ranges=MAX_RANGES).to_dicts()[0]),
+        key=Key(**_rows(con, "overview_key", run=run).to_dicts()[0]),
+        opportunities=tuple(
+            _opportunity(row)
+            for row in _rows(con, "overview_opportunities", run=run, max_opportunities=MAX_OPPORTUNITIES).iter_rows(
+                named=True
+            )
+        ),
+        exchanges=_rows(con, "overview_exchanges", run=run, max_exchanges=MAX_EXCHANGE_ROWS),
+        ledger=_rows(con, "overview_ledger", run=run),
+        stages=_rows(con, "overview_stages", run=run, max_stages=MAX_STAGE_ROWS),
         step_bins=_rows(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
         comm_cells=_rows(con, "overview_cells", measure="exposed_comm", **cells),
         idle_cells=_rows(con, "overview_cells", measure="idle", **cells),
@@ -190,6 +244,11 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         dumps=_rows(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
         verdicts=_rows(con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS),
     )
+
+
+def _opportunity(row: dict[str, Any]) -> Opportunity:
+    change = Change(row["what"], row["kind"], row["rank"], row["pattern"], factor=row["factor"])
+    return Opportunity(change.in_words(), row["n_steps"], row["saved_ns"], row["speedup_ratio"], row["verdict"])
 
 
 def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> pl.DataFrame:
