@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from longpole import __version__
 from longpole.cli.options import RunArgument, StoreOption, open_store, stderr
 from longpole.errors import LongpoleError
-from longpole.report import overview, page
+from longpole.report import of_run
 from longpole.session import Session
 
 OutputOption = Annotated[str | None, Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html.")]
@@ -37,8 +37,8 @@ def report(
     target.manifest(run)
     path = page_path(output, f"{run}.html", force=force)
     with Session(target, [run]) as session, session.explaining():
-        data = overview.build(session.con, run)
-    write_page(path, page.render(data, tool_version=__version__))
+        html, _ = of_run.told(session.con, run, tool_version=__version__)
+    write_page(path, html)
     stderr().print(f"wrote {path}")
 
 

@@ -180,6 +180,80 @@ def _row_px(n_rows: int) -> int:
     return 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
 
 
+def timeline_steps(step_bins: pl.DataFrame) -> Chart:
+    """Return the recorded, re-timed and ideal time of an op timeline's steps as lines, in ms."""
+    names = ["recorded_ns", "retimed_ns", "ideal_ns"]
+    lines = (
+        alt.Chart()
+        .transform_filter(_SHOWN)
+        .transform_fold(list[str | alt.FieldName](names), as_=["column", "ns"])
+        .transform_calculate(
+            line="{recorded_ns: 'recorded', retimed_ns: 're-timed', ideal_ns: 'ideal'}[datum.column]",
+            ms="isValid(datum.ns) ? datum.ns / 1e6 : null",
+            label=_LABEL,
+        )
+        .encode(
+            x=_bin_axis("bin"),
+            y=_ms_axis("ms"),
+            color=alt.Color(
+                "line:N",
+                title=None,
+                scale=alt.Scale(domain=["ideal", "recorded", "re-timed"], range="category"),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=[
+                alt.Tooltip("label:N", title="step"),
+                alt.Tooltip("line:N"),
+                alt.Tooltip("ms:Q", title="median (ms)", format=",.3f"),
+                alt.Tooltip("ns:Q", title="median (ns)", format=",d"),
+            ],
+        )
+    )
+    layers = [lines.mark_line().add_params(alt.selection_interval(name="brush", encodings=["x"]))]
+    if step_bins.height <= N_DOTTED:
+        layers.append(lines.mark_point(filled=True))
+    return _framed(layers, step_bins, "Step time", height=260)
+
+
+def score_grid(grid: pl.DataFrame) -> Chart:
+    """Return data-parallel ranks by pipeline stages, coloured by the slowdown that each worker's score says."""
+    top = grid["score_ratio"].max()
+    largest = max(1 + MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
+    n_rows = grid["dp_rank"].n_unique()
+    cells = (
+        alt.Chart()
+        .mark_rect()
+        .encode(
+            x=alt.X("stage:O", title="pipeline stage", axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False)),
+            y=alt.Y("dp_rank:O", title="dp rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            color=alt.Color(
+                "score_ratio:Q",
+                title="score, times the ideal step",
+                scale=alt.Scale(domain=[1, largest], range="heatmap", clamp=True),
+                legend=alt.Legend(
+                    orient="top", direction="horizontal", format=".2f", gradientLength=240, titleLimit=300, tickCount=5
+                ),
+            ),
+            tooltip=[
+                alt.Tooltip("rank:O"),
+                alt.Tooltip("dp_rank:O", title="dp rank"),
+                alt.Tooltip("stage:O"),
+                alt.Tooltip("score_ratio:Q", title="score", format=".4f"),
+                alt.Tooltip("dp_rank_ratio:Q", title="S of its dp rank alone", format=".4f"),
+                alt.Tooltip("stage_ratio:Q", title="S of its stage alone", format=".4f"),
+            ],
+        )
+    )
+    framed: Chart = cells.properties(
+        data=alt.NamedData("workers"),
+        width="container",
+        height=_row_px(n_rows) * n_rows,
+        title="Score of each worker",
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
+
+
 def waterfall(n_parts: int) -> Chart:
     """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
     base = alt.Chart().transform_calculate(
