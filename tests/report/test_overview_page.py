@@ -170,10 +170,17 @@ def test_who_was_waited_for_is_a_sentence_and_a_table(tiny: BeautifulSoup) -> No
     assert cells(tiny, "stragglers") == [
         [
             *("0", "node0", "1 of 3", "33.3 %", "100.000", "24.3 %"),
-            *("input", "100.0 %", "transient", "0.000028", "one step: it may be chance"),
+            *("input", "100.000", "100.0 %", "the rank alone", "transient", "0.000028", "one step: it may be chance"),
         ]
     ]
     assert tiny.select("#stragglers .caveat") == []
+
+
+def test_the_grid_of_workers_of_a_pipeline_says_who_was_late_longest() -> None:
+    soup = read(render(build(scenes.gridded(), "tiny")))
+    assert [text(caption) for caption in soup.select("#stragglers figcaption")][1] == (
+        "The longest wait is for dp rank 0 in stage 0: 33.3 ms in the mean step, 24.3 % of it."
+    )
 
 
 def test_a_run_of_which_one_rank_is_recorded_says_why_nobody_is_named() -> None:

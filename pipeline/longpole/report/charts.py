@@ -36,6 +36,9 @@ OVERLAP = 0.2
 MIN_SHARE_DOMAIN = 0.1
 """A heat map's colours span at least 0 to 10 % of the window: noise around 1 % must not look like a finding."""
 
+_APART = alt.Scale(paddingInner=0.04)
+"""Workers are no course of time: their cells stand apart."""
+
 _FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
 _SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
 _RANK_SHOWN = "shown_rank < 0 || datum.rank == shown_rank"
@@ -138,8 +141,13 @@ def worker_grid(cells: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
         .transform_calculate(late_ms="datum.late_mean_ns / 1e6", compute_ms="datum.compute_mean_ns / 1e6")
         .mark_rect()
         .encode(
-            x=alt.X("stage:O", title="pipeline stage", axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False)),
-            y=alt.Y("dp:O", title="dp rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            x=alt.X(
+                "stage:O",
+                title="pipeline stage",
+                scale=_APART,
+                axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False),
+            ),
+            y=alt.Y("dp:O", title="dp rank", scale=_APART, axis=alt.Axis(labelOverlap=True, ticks=False)),
             color=_share_colour(cells, LATE),
             tooltip=[
                 alt.Tooltip("ranks:N"),

@@ -133,12 +133,14 @@ class Late:
     has_collectives: bool
     n_stragglers: int
     n_straggler_steps: int
+    n_place_steps: int
     n_tie_steps: int
     tie_ranks: str | None
     peak_rank: int | None
     peak_step: int | None
     peak_ns: int | None
     peak_ratio: float | None
+    peak_place: str | None
     peak_doubt: str | None
 
 

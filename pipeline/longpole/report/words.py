@@ -262,14 +262,16 @@ def late_finding(late: Late) -> str:
     """Return who came latest, for those who do not see the heat map; empty where nobody was waited for."""
     if late.peak_rank is None:
         return ""
+    place = "" if late.peak_place is None else f" ({cut_middle(visible(late.peak_place))})"
     latest = (
-        f"the longest wait of a step is for rank {late.peak_rank} in step {late.peak_step}: "
+        f"the longest wait of a step is for rank {late.peak_rank}{place} in step {late.peak_step}: "
         f"{duration(late.peak_ns)}, {percent(late.peak_ratio)} of the step."
     )
     if late.n_straggler_steps == 0:
         return f"T{latest[1:]}"
     known = "the 1 step" if late.n_known == 1 else f"{late.n_known:,} steps"
-    return f"{late.n_straggler_steps:,} of {known} waited for one rank beyond the noise; {latest}"
+    whom = "one rank, link or stage" if late.n_place_steps else "one rank"
+    return f"{late.n_straggler_steps:,} of {known} waited for {whom} beyond the noise; {latest}"
 
 
 def grid_finding(cells: pl.DataFrame) -> str:
@@ -280,7 +282,7 @@ def grid_finding(cells: pl.DataFrame) -> str:
         .row(0)
     )
     return (
-        f"the longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
+        f"The longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
         f"{percent(share)} of it."
     )
 
