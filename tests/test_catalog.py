@@ -14,6 +14,7 @@ import pytest
 
 from longpole import catalog
 from longpole.catalog import Relation, Scope
+from longpole.config import RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
@@ -33,6 +34,7 @@ GIVEN: dict[Scope, set[str]] = {
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps"},
+    "mfu": {"dumps", "run_config", *DATA},
     "path": {"events", "context", "dump_facts", *DATA},
     "elements": {"events", "context", "dump_facts", *DATA},
     "medians": set(),
@@ -51,7 +53,7 @@ GIVEN: dict[Scope, set[str]] = {
 }
 """Tables that no relation makes, by the scope that is given them."""
 
-_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run"}
+_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
 _SESSION: set[Scope] = {*_RUN, *_TIMELINE, "dump", "fleet"}
 
@@ -61,7 +63,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "rank": {"lib", "rank"},
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
-    "run": _RUN,
+    "run": _RUN - {"mfu"},
+    "mfu": _RUN,
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
     "elements": {"lib", "rank", "clock", "graph"},
     "medians": {"elements"},
@@ -198,6 +201,8 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked})
     found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
+    figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
+    found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
     found |= evaluated("ops", {"raw_ops": arrow_columns(RAW_OPS)})
@@ -220,7 +225,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run")
+            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "mfu")
             or name == "step_replays"
         )
         and not KNOWN[name].is_private

@@ -19,8 +19,14 @@ embedding_params = 525336576
 layers = 32
 hidden = 4096
 heads = 32
+kv_heads = 8
 head_dim = 128
+d_qk = 128
+d_v = 128
+ffn = 14336
+vocab = 128256
 seq_len = 8192
+tied = false
 experts = 64
 experts_per_token = 6
 

@@ -15,7 +15,7 @@ LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
         *("catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"),
-        *("chrome_trace", "timelines"),
+        *("chrome_trace", "timelines", "presets"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth", "whatif"},
     {"cli", "__main__"},

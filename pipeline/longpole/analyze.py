@@ -38,10 +38,12 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
         """Return a hash of it all."""
-        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel)).decode())
+        told = (self.dumps, self.topology, self.parallel, *([self.figures] if self.figures else []))
+        return key_of(msgspec.json.encode(told).decode())
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,16 @@ def analyze_run(
         return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]
 
     rank_files = stage(_rank_tasks(store, manifest, memory))
-    told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
     steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
     marts += stage(steps_tasks)
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
+    told = Told(dumps=manifest.dumps, figures=settings.figures())
+    marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *rank_files, *marts)
     kept = manifest.of("step_replays")  # made by a what-if of these very files
@@ -123,7 +128,15 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
-    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
+    given = {name for name, _ in task.tables} | {
+        "dumps",
+        "dump_facts",
+        "context",
+        "shard",
+        "topology",
+        "parallel",
+        "run_config",
+    }
     given.update(catalog.data_names())
     if task.scope == "path":
         given.add("_host_intervals")
@@ -250,6 +263,9 @@ _RUN_READS = (
 )
 
 
+_MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
+
+
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
     sharded = [f for f in files if f.shards]
     width = max((f.shard_width for f in sharded), default=STEPS_PER_SHARD)
@@ -322,6 +338,9 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     sizes = task.told.parallel
     con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
     con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
+    if "run_config" in read:
+        figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
+        con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)

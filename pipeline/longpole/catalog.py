@@ -30,6 +30,7 @@ Scope = Literal[
     "path",
     "paths",
     "run",
+    "mfu",
     "elements",
     "medians",
     "graph",
@@ -46,16 +47,16 @@ Scope = Literal[
 ]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all.
 
-From path to paths the critical path's names: one rank, a range of steps. From elements to replay a what-if: one rank, a
-range of steps, one rank's graph, the run's. From ops to whatif an op timeline: the file, all its ops, a range of steps,
-all steps, all answers.
+From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model and
+batch. From elements to replay a what-if: one rank, a range of steps, one rank's graph, the run's. From ops to whatif an
+op timeline: the file, all its ops, a range of steps, all steps, all answers.
 """
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
     "rank": ("dump", "rank", "path", "elements", "graph", "ops"),
     "run": (
-        *("clock", "steps", "paths", "run", "medians", "predict", "replay"),
+        *("clock", "steps", "paths", "run", "mfu", "medians", "predict", "replay"),
         *("timeline", "replays", "workers", "whatif"),
     ),
     "fleet": ("fleet",),

@@ -31,6 +31,8 @@
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 -- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
 --     per cent from run to run, and the slowest of eight ranks by as much.
+-- mfu_trend_ratio  DOUBLE  MFU whose median differs by less between a run's first and last third is steady: 0.03. Step times
+--     of one job differ by a few per cent from step to step; a median of many by less.
 --
 -- Scope: lib
 SELECT
@@ -53,4 +55,5 @@ SELECT
     50000::BIGINT AS hop_slack_ns,
     10000000::BIGINT AS clock_slack_ns,
     3::BIGINT AS slowest_percent,
-    0.02::DOUBLE AS straggler_ratio
+    0.02::DOUBLE AS straggler_ratio,
+    0.03::DOUBLE AS mfu_trend_ratio
