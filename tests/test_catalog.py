@@ -42,6 +42,7 @@ GIVEN: dict[Scope, set[str]] = {
     "predict": {"changes", "scenarios"},
     "paths": {"shard"},
     "replay": set(),
+    "priced": set(),
     "ops": {"raw_ops"},
     "timeline": {*DATA},
     "replays": {*DATA},
@@ -55,7 +56,7 @@ GIVEN: dict[Scope, set[str]] = {
 
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "dump", "fleet"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "priced", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
@@ -69,7 +70,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "elements": {"lib", "rank", "clock", "graph"},
     "medians": {"elements"},
     "graph": {"lib", "rank", "clock", "path", "graph", "medians"},
-    "predict": {"lib", "rank", "clock", "steps", "graph", "predict", "replay"},
+    "predict": {"lib", "rank", "clock", "steps", "run", "graph", "predict", "replay"},
+    "priced": {"run", "whatif"},
     "paths": {"path", "paths"},
     "replay": {"replay", "predict"},
     "ops": {"lib", "ops"},
@@ -198,11 +200,12 @@ def chain() -> dict[str, Columns]:
     }
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
-    found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked})
     found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
+    priced = {"straggler_scenarios": found["straggler_scenarios"]}
+    found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
     found |= evaluated("ops", {"raw_ops": arrow_columns(RAW_OPS)})
@@ -212,6 +215,7 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
+    found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
     found |= evaluated("fleet", views)
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})
@@ -225,7 +229,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "mfu")
+            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
             or name == "step_replays"
         )
         and not KNOWN[name].is_private
@@ -287,6 +291,10 @@ def test_a_relation_has_no_name_that_is_given_or_that_sql_reserves() -> None:
 @pytest.mark.parametrize("name", sorted(n for n, r in KNOWN.items() if r.scope != "page"))
 def test_the_header_lists_the_columns_the_relation_has(name: str, chain: dict[str, Columns]) -> None:
     assert header_of(KNOWN[name]) == chain[name]
+
+
+def test_kernels_and_ops_answer_run_whatif_in_the_same_columns(chain: dict[str, Columns]) -> None:
+    assert chain["straggler_whatif"] == chain["run_whatif"]
 
 
 @PAGES

@@ -6,7 +6,7 @@ A task whose inputs are those of a file already published is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from longpole import __version__, catalog, config, timelines
+from longpole import __version__, catalog, config, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, quoted, reading, write_ordered
@@ -68,6 +68,7 @@ def analyze_run(
     *,
     run_tasks: Callable[[Callable[[AnalyzeTask], list[PublishedFile]], list[AnalyzeTask]], list[list[PublishedFile]]],
     memory: int = DEFAULT_TASK_MEMORY,
+    prices: bool = False,
 ) -> Manifest:
     """Return the run's manifest after every fact and mart is made of the events it has now.
 
@@ -75,6 +76,7 @@ def analyze_run(
 
     Args:
         run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
+        prices: Whether to ask what stragglers cost of any run: else only of one of moderate size that has stragglers.
 
     Raises:
         LongpoleError: The run has no events.
@@ -110,8 +112,11 @@ def analyze_run(
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
-    told = Told(dumps=manifest.dumps, figures=settings.figures())
-    marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
+    if events:
+        marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, prices=prices)
+        marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
+        told = Told(dumps=manifest.dumps, figures=settings.figures())
+        marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *rank_files, *marts)
     kept = manifest.of("step_replays")  # made by a what-if of these very files
@@ -122,6 +127,33 @@ def analyze_run(
         store.publish(updated)
     store.sweep(updated)
     return updated
+
+
+def _priced(
+    store: Store,
+    manifest: Manifest,
+    answers: Sequence[PublishedFile],
+    known: Mapping[str, Sequence[PublishedFile]],
+    run_tasks: Callable[..., Any],
+    memory: int,
+    *,
+    prices: bool,
+) -> Sequence[PublishedFile]:
+    """Return the file of what stragglers cost: kept, or made where it is asked for or worth its time."""
+    read = sorted(
+        (f.table, f.rank or 0, f.first_step or 0, f.digest)
+        for f in (*manifest.of("events"), *answers)
+        if f.table in ("events", "rank_clocks", "steps", "path_pieces", "straggler_scenarios")
+    )
+    inputs = key_of("priced", catalog.fingerprint("rank", "graph", "predict", "replay"), manifest.config, read)
+    if inputs in known:
+        return known[inputs]
+    n_stragglers = sum(f.n_rows for f in answers if f.table == "straggler_ranks")
+    n_events = sum(f.n_rows for f in manifest.of("events"))
+    if not prices and (not n_stragglers or n_events > whatif.MOST_PRICED_EVENTS):
+        return ()
+    whole = msgspec.structs.replace(manifest, files=(*manifest.of("events"), *answers))
+    return whatif.price(store, whole, inputs, run_tasks=run_tasks, memory=memory)
 
 
 def evaluate(task: AnalyzeTask) -> list[PublishedFile]:

@@ -29,7 +29,7 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
-_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "mfu")
+_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu")
 _TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
 """Scopes whose public relations a run may have in its store."""
 

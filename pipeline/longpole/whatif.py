@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import io
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 import msgspec
@@ -68,6 +68,9 @@ class Change:
 _BESIDE = ("predictions", "step_replays")
 """What the last task makes beside the steps."""
 
+MOST_PRICED_EVENTS = 20_000_000
+"""Events of a run whose stragglers `longpole analyze` prices unasked: the graphs of more take longer than all else."""
+
 Scenario = tuple[Change, ...]
 """Changes made together."""
 
@@ -85,13 +88,14 @@ class _Task:
     phases: tuple[tuple[str, str], ...]
     memory: int
     target: str
+    beside: tuple[str, ...] = ()
     rank: int | None = None
     dumps: tuple[DumpEntry, ...] = ()
     first_step: int | None = None
     last_step: int | None = None
 
 
-RunTasks = Callable[[Callable[[_Task], str], list[_Task]], list[str]]
+RunTasks = Callable[[Callable[[Any], str], list[Any]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -125,23 +129,10 @@ def ask(
         )
     if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
         raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
-    numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
-    phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
-    _check(manifest, numbered, phases)
-    _check_groups(store, manifest, numbered)
-    folder = f"whatif-{uuid.uuid4().hex}"
-    asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
-    try:
-        medians = _medians(manifest, asked, run_tasks)
-        edges = run_tasks(_evaluate, [t for task in _rank_tasks(manifest, asked) for t in _graph_tasks(task, medians)])
-        read = ("rank_collectives", "rank_clocks", "group_queues", "groups", "ranks", "steps", "path_pieces")
-        tables = (("rank_edges", tuple(edges)), *((name, _paths(manifest, name)) for name in read))
-        last = replace(asked, tables=tables, relation="predicted_steps", target=f"{folder}/predicted_steps.parquet")
-        run_tasks(_evaluate, [last])
-        with store.scratch() as local:
-            names = [last.target, *(f"{folder}/{name}.parquet" for name in _BESIDE)]
-            steps, totals, replays = (p.read_bytes() for p in store.fetch(run, names, local))
-        answer = Answer(pl.read_parquet(io.BytesIO(steps)), pl.read_parquet(io.BytesIO(totals)))
+    with _replay(store, manifest, scenarios, _BESIDE, run_tasks, memory) as (steps, totals, replays):
+        answer = Answer(
+            pl.read_parquet(io.BytesIO(steps.read_bytes())), pl.read_parquet(io.BytesIO(totals.read_bytes()))
+        )
         if not answer.totals.height:
             raise LongpoleError(
                 f"no step of run {run!r} can be predicted: "
@@ -153,8 +144,66 @@ def ask(
                 "What each rank's own steps are made of: longpole query"
                 f' "FROM rank_steps ORDER BY step, rank" --run {run}',
             )
-        _keep(store, manifest, replays)
+        _keep(store, manifest, replays.read_bytes())
         return answer
+
+
+def price(
+    store: Store, manifest: Manifest, inputs: str, *, run_tasks: RunTasks, memory: int
+) -> tuple[PublishedFile, ...]:
+    """Return the file of what the run's stragglers cost it, run_whatif; none where it has too few ranks for a median.
+
+    The caller holds the run's lock.
+
+    Args:
+        manifest: Names the run's marts, published or about to be.
+        inputs: Hash of all that the file follows from.
+    """
+    if len(recorded_ranks(manifest)) < LEAST_RANKS_OF_A_MEDIAN:
+        return ()
+    with store.scratch() as local:
+        (path,) = store.fetch(manifest.run, list(_paths(manifest, "straggler_scenarios")), local)
+        rows = pl.read_parquet(io.BytesIO(path.read_bytes())).select("scenario", "rank").sort("scenario", "rank")
+    changes: dict[int, list[Change]] = {}
+    for scenario, rank in rows.iter_rows():
+        changes.setdefault(scenario, []).append(Change("fix", rank=rank))
+    scenarios = [tuple(c) for _, c in sorted(changes.items())]
+    with _replay(store, manifest, scenarios, ("straggler_whatif",), run_tasks, memory) as (_, made):
+        target = f"marts/run_whatif/run.{inputs}.parquet"
+        n_bytes, digest = made.stat().st_size, file_digest(made)
+        n_rows = pl.scan_parquet(made).select(pl.len()).collect().item()
+        store.put(made, manifest.run, target)
+    return (PublishedFile("run_whatif", target, inputs, digest, n_bytes, n_rows),)
+
+
+@contextlib.contextmanager
+def _replay(
+    store: Store,
+    manifest: Manifest,
+    scenarios: Sequence[Scenario],
+    beside: tuple[str, ...],
+    run_tasks: RunTasks,
+    memory: int,
+) -> Iterator[list[Path]]:
+    """Give the local files of predicted_steps and of the relations beside it; the rest is gone afterwards."""
+    run = manifest.run
+    numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
+    phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
+    _check(manifest, numbered, phases)
+    _check_groups(store, manifest, numbered)
+    folder = f"whatif-{uuid.uuid4().hex}"
+    asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
+    try:
+        medians = _medians(manifest, asked, run_tasks)
+        edges = run_tasks(_evaluate, [t for task in _rank_tasks(manifest, asked) for t in _graph_tasks(task, medians)])
+        read = ("rank_collectives", "rank_clocks", "group_queues", "groups", "ranks", "steps", "path_pieces")
+        also = ("straggler_scenarios",) if "straggler_whatif" in beside else ()
+        tables = (("rank_edges", tuple(edges)), *((name, _paths(manifest, name)) for name in (*read, *also)))
+        target = f"{folder}/predicted_steps.parquet"
+        last = replace(asked, tables=tables, relation="predicted_steps", target=target, beside=beside)
+        run_tasks(_evaluate, [last])
+        with store.scratch() as local:
+            yield store.fetch(run, [target, *(f"{folder}/{name}.parquet" for name in beside)], local)
     finally:
         store.discard(run, folder)
 
@@ -310,7 +359,7 @@ def _evaluate(task: _Task) -> str:
             by_step = f" WHERE step BETWEEN {task.first_step} AND {task.last_step}" if name == "rank_elements" else ""
             con.execute(f"CREATE VIEW {name} AS {reading(name, files, by_step)}")
         given = {name for name, _ in task.tables} | _load(con, task)
-        wanted = [task.relation, *(_BESIDE if is_replay else ())]
+        wanted = [task.relation, *task.beside]
         relations = catalog.leading_to(wanted, given | set(catalog.data_names()))
         catalog.load_data_of(con, relations)
         for relation in relations:

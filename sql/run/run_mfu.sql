@@ -40,7 +40,7 @@ thirds AS (
 summed AS (
     SELECT
         count(*) AS n_steps,
-        sum(tokens)::BIGINT AS tokens,
+        TRY_CAST(sum(tokens) AS BIGINT) AS tokens,
         sum(tokens) / (sum(duration_ns) / 1e9) AS tokens_per_s,
         sum(scored_tokens) / (sum(duration_ns) / 1e9) AS scored_per_s,
         sum(plain_mfu_ratio * duration_ns) / sum(duration_ns) AS plain_mfu_ratio,

@@ -304,3 +304,15 @@ def test_a_run_s_mfu_is_all_its_flops_over_all_its_time() -> None:
     assert rows(con, "SELECT n_steps, tokens, tokens_per_s, round(mfu_ratio, 4), hfu_ratio FROM run_mfu") == [
         (2, 11_524, 2881.0, 0.1687, None)
     ]
+
+
+def test_the_largest_figures_that_run_toml_takes_are_refused_and_not_an_overflow() -> None:
+    most = 2**63 - 1
+    sizes = "".join(f"{key} = {most}\n" for key in ("params", "layers", "heads", "head_dim", "seq_len"))
+    model = f"[model]\n{sizes}embedding_params = 1\n"
+    batch = f"[batch]\nsequences_per_microbatch = {most}\naccumulation = {most}\n[parallel]\ndp = {most}\ntp = {most}\n"
+    con = judged(model + batch + BF16 + ONE_UPDATE, 10**9, 10**9)
+    assert "[parallel] dp x tp x pp x cp is" in reason(con)
+    con = judged(model + f"[batch]\ntokens_per_step = {most}\n" + BF16 + ONE_UPDATE, 10**9, 10**9)
+    assert reason(con).startswith("MFU would be")
+    assert rows(con, "SELECT part FROM step_ledger WHERE step = 1 AND place <= 3") == [("compute",)]
