@@ -22,12 +22,14 @@
 -- memory_ns        BIGINT   Bytes of compute and copies at the bandwidth of the device's memory; NULL likewise.
 -- comm_ns          BIGINT   Bytes of comm at the bandwidth of the device's link; NULL likewise.
 -- overhead_ns      BIGINT   Launch calls at what one costs.
--- clock            VARCHAR  The longest of the four: compute, memory, comm or overhead; NULL with reasons.
+-- clock            VARCHAR  The longest of the four: compute, memory, comm or overhead; NULL with reasons, unless it leads by more
+--     than what is unknown took.
 -- overlapped_ns    BIGINT   It: how long the work takes where the other three hide behind it. NULL with reasons.
 -- serial_ns        BIGINT   Their sum: how long it takes where nothing overlaps. NULL with reasons.
 -- reasons          VARCHAR[]  Why the clocks are not known; empty where they are.
 --
 -- Scope: rank
+-- How: no clock of a call is longer than the call, so one whose shapes are not known adds at most its duration to each.
 WITH named AS (
     SELECT
         row_number() OVER () - 1 AS activity_no,
@@ -142,10 +144,17 @@ shown AS (
     SELECT
         * EXCLUDE (compute_ns, memory_ns, comm_ns, floor_ns),
         CASE WHEN NOT lacks_floor THEN floor_ns END AS floor_ns,
-        CASE WHEN shapes_reason IS NULL AND peak_reason IS NULL AND compute_ns < 1e18 THEN round(compute_ns)::BIGINT END AS compute_ns,
-        CASE WHEN shapes_reason IS NULL AND memory_reason IS NULL AND memory_ns < 1e18 THEN round(memory_ns)::BIGINT END AS memory_ns,
-        CASE WHEN comm_reason IS NULL AND comm_ns < 1e18 THEN round(comm_ns)::BIGINT END AS comm_ns,
-        list_filter([shapes_reason, peak_reason, memory_reason, comm_reason], lambda reason: reason IS NOT NULL) AS reasons
+        CASE WHEN shapes_reason IS NULL AND peak_reason IS NULL AND compute_ns < (SELECT largest_work FROM params) THEN round(compute_ns)::BIGINT END AS compute_ns,
+        CASE WHEN shapes_reason IS NULL AND memory_reason IS NULL AND memory_ns < (SELECT largest_work FROM params) THEN round(memory_ns)::BIGINT END AS memory_ns,
+        CASE WHEN comm_reason IS NULL AND comm_ns < (SELECT largest_work FROM params) THEN round(comm_ns)::BIGINT END AS comm_ns,
+        list_filter([shapes_reason, peak_reason, memory_reason, comm_reason], lambda reason: reason IS NOT NULL) AS reasons,
+        device IS NOT NULL AND peak_reason IS NULL AND NOT lacks_memory AND NOT lacks_link AS is_priced,
+        coalesce(compute_ns, 0) AS least_compute_ns,
+        coalesce(memory_ns, 0) AS least_memory_ns,
+        coalesce(comm_ns, 0) AS least_comm_ns,
+        least_compute_ns + compute_total_ns - counted_ns AS most_compute_ns,
+        least_memory_ns + total_ns - comm_total_ns - local_sized_ns AS most_memory_ns,
+        least_comm_ns + comm_total_ns - (sized_ns - local_sized_ns) AS most_comm_ns
     FROM judged
 ),
 
@@ -180,11 +189,19 @@ SELECT
     comm_ns,
     overhead_ns,
     CASE
-        WHEN len(reasons) > 0 OR overlapped_ns = 0 THEN NULL
-        WHEN overlapped_ns = compute_ns THEN 'compute'
-        WHEN overlapped_ns = memory_ns THEN 'memory'
-        WHEN overlapped_ns = comm_ns THEN 'comm'
-        ELSE 'overhead'
+        WHEN len(reasons) = 0 AND overlapped_ns > 0
+            THEN
+                CASE overlapped_ns
+                    WHEN compute_ns THEN 'compute'
+                    WHEN memory_ns THEN 'memory'
+                    WHEN comm_ns THEN 'comm'
+                    ELSE 'overhead'
+                END
+        WHEN NOT is_priced THEN NULL
+        WHEN least_compute_ns > greatest(most_memory_ns, most_comm_ns, overhead_ns) THEN 'compute'
+        WHEN least_memory_ns > greatest(most_compute_ns, most_comm_ns, overhead_ns) THEN 'memory'
+        WHEN least_comm_ns > greatest(most_compute_ns, most_memory_ns, overhead_ns) THEN 'comm'
+        WHEN overhead_ns > greatest(most_compute_ns, most_memory_ns, most_comm_ns) THEN 'overhead'
     END AS clock,
     CASE WHEN len(reasons) = 0 THEN overlapped_ns END AS overlapped_ns,
     CASE WHEN len(reasons) = 0 THEN serial_ns END AS serial_ns,

@@ -16,22 +16,12 @@ WITH spelt AS (
     FROM devices
 ),
 
-named AS (
-    SELECT
-        told_hardware.*,
-        coalesce(told_hardware.device, recorded.device_name) AS device_name
-    FROM told_hardware
-    CROSS JOIN (
-        SELECT CASE WHEN count(DISTINCT device_name) = 1 THEN any_value(device_name) END AS device_name FROM dump_facts
-    ) AS recorded
-),
-
 found AS (
     SELECT
-        named.*,
+        told_hardware.*,
         spelt.known_device
-    FROM named
-    LEFT JOIN spelt ON regexp_replace(lower(named.device_name), '[^a-z0-9]', '', 'g') = spelt.spelling
+    FROM told_hardware
+    LEFT JOIN spelt ON regexp_replace(lower(told_hardware.device), '[^a-z0-9]', '', 'g') = spelt.spelling
 ),
 
 types AS (
@@ -67,7 +57,7 @@ bandwidths AS (
 )
 
 SELECT
-    coalesce(found.known_device, found.device_name) AS device,
+    coalesce(found.known_device, found.device) AS device,
     peaks.dtype,
     CASE
         WHEN peaks.dtype = found.dtype AND coalesce(found.peak_flops / peaks.peak_flops NOT BETWEEN 1.95 AND 2.05, TRUE)

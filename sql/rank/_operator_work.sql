@@ -97,8 +97,9 @@ convolved AS (
         contains(wanted[2], 'True')::BIGINT AS wants_weight,
         CASE
             WHEN formula = 'convolution' AND NOT is_transposed AND len(a) = len(b) AND len(a) > 2 THEN
-                list_product([
-                    floor(
+                list_product(list_transform(
+                    range(1, len(a)::BIGINT - 1),
+                    lambda i: floor(
                         (
                             a[i + 2]
                             + 2 * coalesce(paddings[i], paddings[1])
@@ -106,8 +107,7 @@ convolved AS (
                             - 1
                         ) / coalesce(strides[i], strides[1])
                     ) + 1
-                    for i in range(1, len(a) - 1)
-                ])
+                ))
             WHEN formula = 'convolution' AND is_transposed AND len(a) = len(b) THEN list_product(a[3:])
             WHEN formula = 'convolution_backward' AND len(a) = len(b) AND NOT is_transposed THEN list_product(sizes[1][3:])
             WHEN formula = 'convolution_backward' AND len(a) = len(b) AND is_transposed THEN list_product(a[3:])
@@ -196,9 +196,12 @@ SELECT
                 WHEN 'double' THEN 'fp64'
             END
     END AS dtype,
-    CASE WHEN product_flops BETWEEN 1 AND 1e18 THEN round(product_flops)::BIGINT END AS flops,
+    CASE WHEN product_flops BETWEEN 1 AND params.largest_work THEN round(product_flops)::BIGINT END AS flops,
     CASE
-        WHEN is_weighed AND in_bytes + out_elements * out_width BETWEEN 1 AND 1e18
+        WHEN is_weighed
+            AND (kernel_class = 'other' OR product_flops IS NOT NULL)
+            AND in_bytes + out_elements * out_width BETWEEN 1 AND params.largest_work
             THEN round(in_bytes + out_elements * out_width)::BIGINT
     END AS n_bytes
 FROM counted
+CROSS JOIN params

@@ -13,7 +13,8 @@
 -- memory_ns            BIGINT   Bytes of compute and copies at the bandwidth of the device's memory.
 -- comm_ns              BIGINT   Bytes of comm at the bandwidth of the device's link.
 -- overhead_ns          BIGINT   Launch calls at the median of what the rank's launch calls took.
--- clock                VARCHAR  The longest of the four; NULL with a reason.
+-- clock                VARCHAR  The longest of the four; NULL with a reason, unless it leads by more
+--     than what is unknown took.
 -- overlapped_ns        BIGINT   It: the time where the other three hide behind it. NULL with a reason.
 -- serial_ns            BIGINT   Their sum: the time where nothing overlaps. NULL with a reason.
 -- flops_per_s          DOUBLE   Achieved, over the calls with FLOPs.
@@ -21,7 +22,7 @@
 --     bandwidth. NULL without peak or sizes.
 -- bytes_per_s          DOUBLE   Achieved, over the calls whose bytes are known.
 -- shaped_ratio         DOUBLE   Of the time of compute, calls with shapes; NULL of comm and copies.
--- reason               VARCHAR  Why the clocks are not known; NULL where they are.
+-- reason               VARCHAR  Why clocks are not known; NULL where they are.
 --
 -- Scope: rank
 SELECT

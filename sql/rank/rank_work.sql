@@ -7,7 +7,7 @@
 -- n_bytes          BIGINT   Bytes of compute whose shapes are known, of collectives and of copies; NULL where none are known.
 -- n_launches       BIGINT   Launch calls: one for all kernels of a graph.
 -- launch_ns        BIGINT   What one took: the median over the rank's recording; NULL without any.
--- compute_ns       BIGINT   Sum of compute's durations.
+-- compute_total_ns BIGINT   Sum of compute's durations.
 -- shaped_ratio     DOUBLE   Of it, calls whose shapes are known; NULL without compute.
 --
 -- Scope: rank
@@ -19,7 +19,7 @@ SELECT
     clocks.n_bytes,
     clocks.n_launches,
     launch_cost.launch_ns,
-    clocks.compute_total_ns AS compute_ns,
+    clocks.compute_total_ns,
     clocks.counted_ns / nullif(clocks.compute_total_ns, 0) AS shaped_ratio
 FROM _clocks AS clocks
 CROSS JOIN _launch_cost AS launch_cost

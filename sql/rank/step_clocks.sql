@@ -7,10 +7,11 @@
 -- memory_ns     BIGINT   Bytes of compute and copies at the bandwidth of the device's memory; NULL with a reason.
 -- comm_ns       BIGINT   Bytes of comm at the bandwidth of the device's link; NULL with a reason, or without comm.
 -- overhead_ns   BIGINT   Launch calls at the median of what the rank's launch calls took.
--- clock         VARCHAR  The longest of the four: compute, memory, comm or overhead; NULL with a reason.
+-- clock         VARCHAR  The longest of the four: compute, memory, comm or overhead; NULL with a reason, unless it leads by more
+--     than what is unknown took.
 -- overlapped_ns BIGINT   It: the step's time where the other three hide behind it. NULL with a reason.
 -- serial_ns     BIGINT   Their sum: the step's time where nothing overlaps. NULL with a reason.
--- reason        VARCHAR  Why the clocks are not known; NULL where they are.
+-- reason        VARCHAR  Why clocks are not known; NULL where they are.
 --
 -- Scope: rank
 SELECT
