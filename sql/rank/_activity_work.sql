@@ -1,6 +1,11 @@
 -- One row per activity of a lane: its class, and the work that it did of the operator that launched it.
 --
--- activity_no      BIGINT   Place in order of start.
+-- step             BIGINT   Step that launched it; NULL where its launch is in no step or not in the dump.
+-- name             VARCHAR  Name.
+-- kind             VARCHAR  compute, comm or copy.
+-- comm_evidence    VARCHAR  Why it is comm; NULL for other kinds.
+-- duration_ns      BIGINT   Duration.
+-- n_launches       DOUBLE   Launch calls: 1, or an equal part of the one that launched a graph of activities; 0 without.
 -- kernel_class     VARCHAR  gemm, attention, convolution, other (compute), comm or copy.
 -- dtype            VARCHAR  Element type that it multiplies: as devices spell it; NULL unknown.
 -- is_counted       BOOLEAN  Compute: whether its operator's FLOPs are known, of class other its bytes.
@@ -18,9 +23,10 @@ WITH compute AS (
     SELECT
         row_number() OVER () - 1 AS activity_no,
         dump_no,
+        step,
         name,
         kind,
-        category,
+        comm_evidence,
         duration_ns,
         n_bytes,
         category IN ('kernel', 'memcpy', 'memset') AS is_device,
@@ -29,6 +35,21 @@ WITH compute AS (
         start_ns + duration_ns AS end_ns
     FROM events
     WHERE kind IS NOT NULL
+),
+
+graphs AS (
+    SELECT
+        compute.dump_no,
+        compute.launch_thread,
+        compute.launch_ns,
+        1 / count(*) AS part
+    FROM compute
+    JOIN events AS calls
+        ON compute.dump_no = calls.dump_no
+        AND compute.launch_thread = calls.thread
+        AND compute.launch_ns = calls.start_ns
+    WHERE calls.category IN ('runtime', 'driver') AND contains(calls.name, 'GraphLaunch')
+    GROUP BY compute.dump_no, compute.launch_thread, compute.launch_ns
 ),
 
 products AS (
@@ -155,7 +176,12 @@ sent AS (
 )
 
 SELECT
-    compute.activity_no,
+    compute.step,
+    compute.name,
+    compute.kind,
+    compute.comm_evidence,
+    compute.duration_ns,
+    CASE WHEN compute.is_device AND compute.launch_ns IS NOT NULL THEN coalesce(graphs.part, 1) ELSE 0 END AS n_launches,
     CASE
         WHEN compute.kind <> 'compute' THEN compute.kind
         ELSE coalesce(done.kernel_class, classes.kernel_class, 'other')
@@ -178,3 +204,7 @@ FROM compute
 LEFT JOIN done ON compute.activity_no = done.activity_no
 LEFT JOIN classes ON compute.name = classes.name
 LEFT JOIN sent ON compute.activity_no = sent.activity_no
+LEFT JOIN graphs
+    ON compute.dump_no = graphs.dump_no
+    AND compute.launch_thread = graphs.launch_thread
+    AND compute.launch_ns = graphs.launch_ns

@@ -7,7 +7,7 @@
 -- comm_evidence    VARCHAR  Of a kernel that is comm, why.
 -- kernel_class     VARCHAR  Of a class, gemm, attention, convolution, other, comm or copy; else NULL.
 -- n_calls          BIGINT   Calls.
--- n_launches       BIGINT   Launch calls: one for all kernels of a graph.
+-- n_launches       DOUBLE   Launch calls: one for all activities of a graph, in equal parts.
 -- total_ns         BIGINT   Sum of the calls' durations.
 -- compute_total_ns BIGINT   Of it, compute.
 -- counted_ns       BIGINT   Of that, calls whose FLOPs are known, of class other whose bytes are.
@@ -16,7 +16,7 @@
 -- flops            BIGINT   FLOPs; NULL where none are known.
 -- recomputed_flops BIGINT   Of them, those that backward did once more.
 -- n_bytes          BIGINT   Bytes; NULL where none are known.
--- floor_ns         DOUBLE   Of the calls with FLOPs, the longer of FLOPs at peak and bytes at memory bandwidth, call by call:
+-- floor_ns         DOUBLE   Of the calls with FLOPs, the longer of FLOPs at peak and bytes at memory bandwidth, kernel by kernel:
 --     the roofline's time. NULL where a peak or a size is missing.
 -- compute_ns       BIGINT   FLOPs at the device's peak of their type; NULL without, or with reasons.
 -- memory_ns        BIGINT   Bytes of compute and copies at the bandwidth of the device's memory; NULL likewise.
@@ -30,20 +30,7 @@
 --
 -- Scope: rank
 -- How: no clock of a call is longer than the call, so one whose shapes are not known adds at most its duration to each.
-WITH named AS (
-    SELECT
-        row_number() OVER () - 1 AS activity_no,
-        step,
-        name,
-        kind,
-        comm_evidence,
-        duration_ns,
-        CASE WHEN launch_ns IS NOT NULL THEN hash(dump_no, launch_thread, launch_ns) END AS launch
-    FROM events
-    WHERE kind IS NOT NULL
-),
-
-device AS (
+WITH device AS (
     SELECT DISTINCT
         device,
         hbm_bytes_per_s,
@@ -53,26 +40,34 @@ device AS (
 
 calls AS (
     SELECT
-        named.step,
-        named.name,
-        named.kind,
-        named.comm_evidence,
-        named.duration_ns,
-        named.launch,
-        work.kernel_class,
-        work.dtype,
-        work.is_counted,
-        work.is_sized,
-        work.flops,
-        work.recomputed_flops,
-        work.n_bytes,
+        step,
+        name,
+        kind,
+        comm_evidence,
+        kernel_class,
+        dtype,
+        count(*) AS n_calls,
+        sum(n_launches) AS n_launches,
+        sum(duration_ns) AS total_ns,
+        sum(CASE WHEN is_counted THEN duration_ns END) AS counted_ns,
+        sum(CASE WHEN is_sized THEN duration_ns END) AS sized_ns,
+        sum(flops) AS flops,
+        sum(recomputed_flops) AS recomputed_flops,
+        sum(n_bytes) AS n_bytes,
+        bool_or(flops IS NOT NULL AND n_bytes IS NULL) AS lacks_bytes
+    FROM _activity_work
+    GROUP BY step, name, kind, comm_evidence, kernel_class, dtype
+),
+
+priced AS (
+    SELECT
+        calls.*,
         peaks.peak_flops,
-        work.flops / peaks.peak_flops * 1e9 AS compute_ns,
-        CASE WHEN named.kind <> 'comm' THEN work.n_bytes / device.hbm_bytes_per_s * 1e9 END AS memory_ns,
-        CASE WHEN named.kind = 'comm' THEN work.n_bytes / device.link_bytes_per_s * 1e9 END AS comm_ns
-    FROM named
-    JOIN _activity_work AS work ON named.activity_no = work.activity_no
-    LEFT JOIN _hardware AS peaks ON work.dtype = peaks.dtype
+        calls.flops / peaks.peak_flops * 1e9 AS compute_ns,
+        CASE WHEN calls.kind <> 'comm' THEN calls.n_bytes / device.hbm_bytes_per_s * 1e9 END AS memory_ns,
+        CASE WHEN calls.kind = 'comm' THEN calls.n_bytes / device.link_bytes_per_s * 1e9 END AS comm_ns
+    FROM calls
+    LEFT JOIN _hardware AS peaks ON calls.dtype = peaks.dtype
     CROSS JOIN device
 ),
 
@@ -84,20 +79,20 @@ summed AS (
         kind,
         comm_evidence,
         kernel_class,
-        count(*) AS n_calls,
-        count(DISTINCT launch) AS n_launches,
-        sum(duration_ns)::BIGINT AS total_ns,
-        sum(CASE WHEN kernel_class NOT IN ('comm', 'copy') THEN duration_ns ELSE 0 END)::BIGINT AS compute_total_ns,
-        sum(CASE WHEN is_counted THEN duration_ns ELSE 0 END)::BIGINT AS counted_ns,
-        sum(CASE WHEN is_counted AND kernel_class <> 'other' THEN duration_ns ELSE 0 END)::BIGINT AS product_ns,
-        sum(CASE WHEN is_sized THEN duration_ns ELSE 0 END)::BIGINT AS sized_ns,
-        sum(CASE WHEN is_sized AND kernel_class <> 'comm' THEN duration_ns ELSE 0 END)::BIGINT AS local_sized_ns,
-        sum(CASE WHEN kernel_class = 'comm' THEN duration_ns ELSE 0 END)::BIGINT AS comm_total_ns,
+        sum(n_calls)::BIGINT AS n_calls,
+        round(sum(n_launches), 3) AS n_launches,
+        sum(total_ns)::BIGINT AS total_ns,
+        sum(CASE WHEN kernel_class NOT IN ('comm', 'copy') THEN total_ns ELSE 0 END)::BIGINT AS compute_total_ns,
+        coalesce(sum(counted_ns), 0)::BIGINT AS counted_ns,
+        coalesce(sum(CASE WHEN kernel_class <> 'other' THEN counted_ns END), 0)::BIGINT AS product_ns,
+        coalesce(sum(sized_ns), 0)::BIGINT AS sized_ns,
+        coalesce(sum(CASE WHEN kernel_class <> 'comm' THEN sized_ns END), 0)::BIGINT AS local_sized_ns,
+        sum(CASE WHEN kernel_class = 'comm' THEN total_ns ELSE 0 END)::BIGINT AS comm_total_ns,
         TRY_CAST(sum(flops) AS BIGINT) AS flops,
         TRY_CAST(sum(recomputed_flops) AS BIGINT) AS recomputed_flops,
         TRY_CAST(sum(n_bytes) AS BIGINT) AS n_bytes,
         sum(greatest(compute_ns, memory_ns)) FILTER (flops IS NOT NULL) AS floor_ns,
-        coalesce(bool_or(flops IS NOT NULL AND (compute_ns IS NULL OR memory_ns IS NULL)), FALSE) AS lacks_floor,
+        coalesce(bool_or(lacks_bytes OR (flops IS NOT NULL AND (compute_ns IS NULL OR memory_ns IS NULL))), FALSE) AS lacks_floor,
         sum(compute_ns) AS compute_ns,
         sum(memory_ns) AS memory_ns,
         sum(comm_ns) AS comm_ns,
@@ -105,7 +100,7 @@ summed AS (
         coalesce(bool_or(kind = 'comm' AND n_bytes IS NOT NULL AND comm_ns IS NULL), FALSE) AS lacks_link,
         coalesce(bool_or(flops IS NOT NULL AND dtype IS NULL), FALSE) AS lacks_dtype,
         string_agg(DISTINCT dtype, ', ' ORDER BY dtype) FILTER (flops IS NOT NULL AND peak_flops IS NULL) AS unknown_peaks
-    FROM calls
+    FROM priced
     GROUP BY GROUPING SETS ((step, name, kind, comm_evidence), (step, kernel_class), (step))
 ),
 

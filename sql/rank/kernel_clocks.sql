@@ -18,7 +18,7 @@
 -- overlapped_ns        BIGINT   It: the time where the other three hide behind it. NULL with a reason.
 -- serial_ns            BIGINT   Their sum: the time where nothing overlaps. NULL with a reason.
 -- flops_per_s          DOUBLE   Achieved, over the calls with FLOPs.
--- bound_flops_per_s    DOUBLE   What the roofline allows them: each the longer of its FLOPs at peak and its bytes at memory
+-- bound_flops_per_s    DOUBLE   What the roofline allows them: each kernel the longer of its FLOPs at peak and its bytes at memory
 --     bandwidth. NULL without peak or sizes.
 -- bytes_per_s          DOUBLE   Achieved, over the calls whose bytes are known.
 -- shaped_ratio         DOUBLE   Of the time of compute, calls with shapes; NULL of comm and copies.

@@ -17,7 +17,7 @@ SELECT
     clocks.flops,
     CASE WHEN clocks.flops IS NOT NULL THEN coalesce(clocks.recomputed_flops, 0) END AS recomputed_flops,
     clocks.n_bytes,
-    clocks.n_launches,
+    round(clocks.n_launches)::BIGINT AS n_launches,
     launch_cost.launch_ns,
     clocks.compute_total_ns,
     clocks.counted_ns / nullif(clocks.compute_total_ns, 0) AS shaped_ratio
