@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import duckdb
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 
 from longpole import catalog
 from longpole.catalog import Relation, Scope
-from longpole.config import RunConfig
+from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
@@ -33,7 +33,7 @@ GIVEN: dict[Scope, set[str]] = {
     "rank": {"events", "context", "dump_facts", "told_hardware", *DATA},
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
-    "run": {"dumps"},
+    "run": {"dumps", "parallel"},
     "mfu": {"dumps", "run_config", *DATA},
     "path": {"events", "context", "dump_facts", *DATA},
     "elements": {"events", "context", "dump_facts", *DATA},
@@ -179,7 +179,7 @@ def chain() -> dict[str, Columns]:
     dumps = arrow_columns(DUMP_TABLE)
     shard = [("first_step", "BIGINT"), ("last_step", "BIGINT")]
     topology = [("rank", "INTEGER"), *((n, "VARCHAR") for n in ("host", "node", "rack", "rail"))]
-    parallel = [(n, "INTEGER") for n in ("dp", "tp", "pp", "ep", "cp")]
+    parallel = [(n, "BIGINT") for n in get_type_hints(Parallel)]
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
     found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
@@ -203,7 +203,7 @@ def chain() -> dict[str, Columns]:
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
+    found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps, "parallel": parallel})
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
     priced = {"straggler_scenarios": found["straggler_scenarios"]}
@@ -235,6 +235,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
             or name == "step_replays"
         )
         and not KNOWN[name].is_private
+        and KNOWN[name].table == name
     }
     return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], "events": [run, ("rank", "INTEGER"), *found["events"]]}
 
@@ -295,8 +296,9 @@ def test_the_header_lists_the_columns_the_relation_has(name: str, chain: dict[st
     assert header_of(KNOWN[name]) == chain[name]
 
 
-def test_kernels_and_ops_answer_run_whatif_in_the_same_columns(chain: dict[str, Columns]) -> None:
-    assert chain["straggler_whatif"] == chain["run_whatif"]
+@pytest.mark.parametrize("name", sorted(n for n, r in KNOWN.items() if r.table != n))
+def test_what_is_stored_as_another_has_its_columns(name: str, chain: dict[str, Columns]) -> None:
+    assert chain[name] == chain[KNOWN[name].table]
 
 
 @PAGES

@@ -300,6 +300,7 @@ _RUN_READS = (
     "rank_clocks",
     "collective_instances",
     "step_stragglers",
+    "step_stages",
 )
 
 
@@ -376,8 +377,9 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
             [[getattr(p, c) for c in columns] for p in task.told.topology],
         )
     sizes = task.told.parallel
-    con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
-    con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
+    told = msgspec.to_builtins(sizes)
+    con.execute(f"CREATE TABLE parallel ({', '.join(f'{name} BIGINT' for name in told)})")
+    con.execute(f"INSERT INTO parallel VALUES ({', '.join('?' * len(told))})", list(told.values()))
     if "run_config" in read:
         figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
         con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])

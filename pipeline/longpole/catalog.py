@@ -93,6 +93,7 @@ class Relation:
     is_sorted: bool  # its rows nearly always come in that order
     sql: str
     reads: frozenset[str]
+    table: str  # what its rows are stored as: its own name, but where kinds of runs answer the same differently
 
     @property
     def is_recursive(self) -> bool:
@@ -141,6 +142,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     how: list[str] = []
     scope = ""
     order = "ALL"
+    table = name
     is_view = "-- As: view" in header
     is_sorted = "-- As: sorted" in header
     for line in header[1:]:
@@ -148,6 +150,8 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
             scope = line.removeprefix("-- Scope: ").strip()
         elif line in ("-- As: view", "-- As: sorted"):
             continue
+        elif line.startswith("-- Table: "):
+            table = line.removeprefix("-- Table: ").strip()
         elif line.startswith("-- Order: "):
             order = line.removeprefix("-- Order: ").strip()
         elif line.startswith("-- How: ") or how:
@@ -178,6 +182,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
         is_sorted,
         sql,
         _reads(con, sql, file),
+        table,
     )
 
 

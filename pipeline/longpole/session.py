@@ -188,7 +188,9 @@ def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name == "step_replays") and not r.is_private
+        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name == "step_replays")
+        and not r.is_private
+        and r.table == r.name
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 

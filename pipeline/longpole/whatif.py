@@ -169,11 +169,12 @@ def price(
         changes.setdefault(scenario, []).append(Change("fix", rank=rank))
     scenarios = [tuple(c) for _, c in sorted(changes.items())]
     with _replay(store, manifest, scenarios, ("straggler_whatif",), run_tasks, memory) as (_, made):
-        target = f"marts/run_whatif/run.{inputs}.parquet"
+        table = catalog.relations()["straggler_whatif"].table
+        target = f"marts/{table}/run.{inputs}.parquet"
         n_bytes, digest = made.stat().st_size, file_digest(made)
         n_rows = pl.scan_parquet(made).select(pl.len()).collect().item()
         store.put(made, manifest.run, target)
-    return (PublishedFile("run_whatif", target, inputs, digest, n_bytes, n_rows),)
+    return (PublishedFile(table, target, inputs, digest, n_bytes, n_rows),)
 
 
 @contextlib.contextmanager

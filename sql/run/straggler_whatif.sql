@@ -9,8 +9,9 @@
 -- base_ns     BIGINT   Mean step time that it is held against: of S and fix with the change, of M_W and M_S as recorded.
 -- verdict     VARCHAR  ok, or the reasons to doubt the row, joined by "; ".
 --
+-- Table: run_whatif
 -- Scope: predict
--- How: as `longpole whatif --fix-rank` predicts, over the steps that it can. Stored as run_whatif.
+-- How: as `longpole whatif --fix-rank` predicts, over the steps that it can.
 WITH named AS (
     SELECT DISTINCT
         scenario,
