@@ -81,7 +81,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "fleet": _SESSION,
     "check": _SESSION,
-    "page": {*_SESSION, "page"},
+    "page": {*_SESSION, "predict", "page"},
 }
 """Scopes whose relations each scope may read."""
 
@@ -203,10 +203,10 @@ def chain() -> dict[str, Columns]:
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps, "parallel": parallel})
+    found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
-    priced = {"straggler_scenarios": found["straggler_scenarios"]}
+    priced = {n: found[n] for n in ("straggler_scenarios", "opportunity_changes")}
     found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
@@ -232,7 +232,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         for name, columns in found.items()
         if (
             KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
-            or name == "step_replays"
+            or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private
         and KNOWN[name].table == name

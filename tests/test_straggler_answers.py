@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longpole import synth
+from longpole import synth, whatif
 from longpole.analyze import analyze_run
 from longpole.session import Session
 from longpole.store import Store
@@ -17,11 +17,11 @@ from pipeline_inline import inline, make_run
 Json = dict[str, Any]
 
 
-def made(folder: Path, scenario: str) -> tuple[Store, Json]:
+def made(folder: Path, scenario: str, *, has_what_ifs: bool = False) -> tuple[Store, Json]:
     """Return the store of a made run of 8 ranks and 12 steps, and its truth."""
     synth.write(scenario, folder / "dumps", form="events", ranks=8, steps=12, seed=1)
     store = Store(str(folder / "store"))
-    make_run(store, "made", [folder / "dumps"])
+    make_run(store, "made", [folder / "dumps"], has_what_ifs=has_what_ifs)
     truth: Json = json.loads((folder / "dumps" / "truth.json").read_text())
     return store, truth
 
@@ -73,7 +73,7 @@ def test_nobody_is_named_in_a_healthy_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cause", ["compute", "host", "input"])
 def test_a_straggler_costs_what_the_same_run_takes_less_without_it(tmp_path: Path, cause: str) -> None:
-    store, truth = made(tmp_path, f"straggler-{cause}")
+    store, truth = made(tmp_path, f"straggler-{cause}", has_what_ifs=True)
 
     ((saved_ns, slowdown, verdict),) = rows_of(store, "SELECT saved_ns, slowdown_ratio, verdict FROM run_stragglers")
     (told,) = truth["stragglers"]
@@ -84,7 +84,7 @@ def test_a_straggler_costs_what_the_same_run_takes_less_without_it(tmp_path: Pat
 
 
 def test_a_straggler_makes_most_of_the_slowdown_of_its_run(tmp_path: Path) -> None:
-    store, _ = made(tmp_path, "straggler-host")
+    store, _ = made(tmp_path, "straggler-host", has_what_ifs=True)
 
     found = dict(rows_of(store, "SELECT measure, value_ratio FROM run_whatif WHERE dimension IN ('run', 'workers')"))
     assert found.keys() == {"S", "M_W"}
@@ -92,14 +92,30 @@ def test_a_straggler_makes_most_of_the_slowdown_of_its_run(tmp_path: Path) -> No
     assert 0.6 < found["M_W"] <= 1.0
 
 
-def test_a_healthy_run_is_not_priced_until_it_is_asked_for(tmp_path: Path) -> None:
-    store, _ = made(tmp_path, "healthy")
-    assert rows_of(store, "FROM run_whatif") == []
+def test_the_first_thing_to_fix_is_the_straggler(tmp_path: Path) -> None:
+    store, truth = made(tmp_path, "straggler-input", has_what_ifs=True)
 
-    with store.lock("made"):
-        analyze_run(store, "made", run_tasks=inline, prices=True)
-    asked = rows_of(store, "SELECT measure, dimension, verdict FROM run_whatif WHERE dimension <> 'step'")
-    with store.lock("made"):
-        analyze_run(store, "made", run_tasks=inline)
-    assert asked == rows_of(store, "SELECT measure, dimension, verdict FROM run_whatif WHERE dimension <> 'step'")
-    assert [row[:2] for row in asked] == [("S", "run")]
+    ranked = rows_of(
+        store, "SELECT what, kind, rank, saved_ns FROM run_opportunities ORDER BY saved_ns DESC, path_ns DESC"
+    )
+    (told,) = truth["stragglers"]
+    fixes = {(kind, rank): saved_ns for what, kind, rank, saved_ns in ranked if what == "fix"}
+    assert fixes[None, told["ranks"][0]] > 0.7 * 12 * told["ns_per_step"]
+    assert [saved for *_, saved in ranked] == sorted((saved for *_, saved in ranked), reverse=True)
+
+
+def test_what_ifs_of_a_larger_run_are_asked_only_where_a_person_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = made(tmp_path, "healthy")
+    asked = "SELECT measure, dimension FROM run_whatif WHERE dimension <> 'step' ORDER BY ALL"
+
+    def analyzed(has_what_ifs: bool | None) -> list[tuple[Any, ...]]:
+        with store.lock("made"):
+            analyze_run(store, "made", run_tasks=inline, has_what_ifs=has_what_ifs)
+        return rows_of(store, asked)
+
+    monkeypatch.setattr(whatif, "MOST_PRICED_EVENTS", 1)
+    assert analyzed(None) == []
+    assert analyzed(True) == [("S", "run")]
+    assert analyzed(None) == [("S", "run")]

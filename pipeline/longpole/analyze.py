@@ -68,7 +68,7 @@ def analyze_run(
     *,
     run_tasks: Callable[[Callable[[AnalyzeTask], list[PublishedFile]], list[AnalyzeTask]], list[list[PublishedFile]]],
     memory: int = DEFAULT_TASK_MEMORY,
-    prices: bool = False,
+    has_what_ifs: bool | None = None,
 ) -> Manifest:
     """Return the run's manifest after every fact and mart is made of the events it has now.
 
@@ -76,7 +76,7 @@ def analyze_run(
 
     Args:
         run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
-        prices: Whether to ask what stragglers cost of any run: else only of one of moderate size that has stragglers.
+        has_what_ifs: Whether to ask what stragglers cost and what to fix first; None asks it of runs of moderate size.
 
     Raises:
         LongpoleError: The run has no events.
@@ -113,7 +113,7 @@ def analyze_run(
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
     if events:
-        marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, prices=prices)
+        marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
         marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
@@ -137,20 +137,20 @@ def _priced(
     run_tasks: Callable[..., Any],
     memory: int,
     *,
-    prices: bool,
+    has_what_ifs: bool | None,
 ) -> Sequence[PublishedFile]:
-    """Return the file of what stragglers cost: kept, or made where it is asked for or worth its time."""
+    """Return the files of what stragglers cost and what to fix first: kept, or made where asked for or affordable."""
     read = sorted(
         (f.table, f.rank or 0, f.first_step or 0, f.digest)
         for f in (*manifest.of("events"), *answers)
-        if f.table in ("events", "rank_clocks", "steps", "path_pieces", "straggler_scenarios")
+        if f.table
+        in ("events", "rank_clocks", "steps", "path_pieces", "ranks", "straggler_scenarios", "opportunity_changes")
     )
     inputs = key_of("priced", catalog.fingerprint("rank", "graph", "predict", "replay"), manifest.config, read)
     if inputs in known:
         return known[inputs]
-    n_stragglers = sum(f.n_rows for f in answers if f.table == "straggler_ranks")
     n_events = sum(f.n_rows for f in manifest.of("events"))
-    if not prices and (not n_stragglers or n_events > whatif.MOST_PRICED_EVENTS):
+    if has_what_ifs is False or (has_what_ifs is None and n_events > whatif.MOST_PRICED_EVENTS):
         return ()
     whole = msgspec.structs.replace(manifest, files=(*manifest.of("events"), *answers))
     return whatif.price(store, whole, inputs, run_tasks=run_tasks, memory=memory)
@@ -301,6 +301,7 @@ _RUN_READS = (
     "collective_instances",
     "step_stragglers",
     "step_stages",
+    "step_critical_path",
 )
 
 

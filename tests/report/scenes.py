@@ -8,6 +8,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from longpole import catalog
+
 MS = 1_000_000
 
 _VIEWS = """
@@ -42,10 +44,17 @@ CREATE TABLE step_stragglers (run VARCHAR, step BIGINT, rank INTEGER, late_ns BI
     n_last BIGINT, is_straggler BOOLEAN, cause VARCHAR, cause_ns BIGINT, verdict VARCHAR);
 CREATE TABLE run_stragglers (run VARCHAR, rank INTEGER, host VARCHAR, n_steps BIGINT, n_straggler BIGINT,
     share_last_ratio DOUBLE, late_ns BIGINT, late_ratio DOUBLE, lost_gpu_hours DOUBLE, cause VARCHAR,
-    cause_ratio DOUBLE, is_persistent BOOLEAN, pattern VARCHAR, verdict VARCHAR);
+    cause_ratio DOUBLE, is_persistent BOOLEAN, pattern VARCHAR, saved_ns BIGINT, slowdown_ratio DOUBLE,
+    verdict VARCHAR);
 CREATE TABLE collectives (run VARCHAR, step BIGINT, rank INTEGER);
 CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found BIGINT, verdict VARCHAR);
 """
+
+_EMPTY = (
+    *("run_mfu", "step_ledger", "run_whatif", "run_opportunities"),
+    *("pipeline_stages", "step_exchanges", "group_transfers", "groups"),
+)
+"""Views that a run of one or two ranks and no configuration has no rows in."""
 
 _NO_PATH = "DELETE FROM step_critical_path; DELETE FROM step_stragglers; DELETE FROM run_stragglers"
 
@@ -79,6 +88,9 @@ def views() -> duckdb.DuckDBPyConnection:
     """Return a connection with every view of a session, all of them empty."""
     con = duckdb.connect()
     con.execute(_VIEWS)
+    for name in _EMPTY:
+        columns = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
+        con.execute(f"CREATE TABLE {name} (run VARCHAR, {columns})")
     return con
 
 

@@ -95,7 +95,7 @@ def whatif(
 
 def _price(store: Store, run: str, cluster: ClusterFlags, console: Console, format: str) -> None:
     with Work(cluster.options(), console) as work, store.lock(run):
-        analyze_run(store, run, run_tasks=work.runner("what-if"), memory=work.task_memory, prices=True)
+        analyze_run(store, run, run_tasks=work.runner("what-if"), memory=work.task_memory, has_what_ifs=True)
     with Session(store, [run]) as session, session.explaining():
         rows = session.sql(catalog.page_query("whatif_stragglers"), {"run": run}).pl()
     if format == "json":
@@ -178,47 +178,15 @@ def _rank(text: str) -> int:
 
 def _candidates(store: Store, run: str) -> list[Scenario]:
     """Return single changes worth asking, from what the run's critical paths spend their time on."""
-    with Session(store, [run]) as session, session.explaining():
-        rows = session.con.execute(catalog.page_query("whatif_candidates"), {"run": run}).fetchall()
-    found: list[Scenario] = []
+    sql = "SELECT what, kind, rank, pattern, factor FROM opportunity_changes WHERE run = $1 ORDER BY scenario"
     has_medians = len(recorded_ranks(store.manifest(run))) >= LEAST_RANKS_OF_A_MEDIAN
-    for what, kind, rank, _, pattern, factor, _ in rows:
-        if what == "fix" and not has_medians:
-            continue
-        if what == "exposed":
-            found.append((Change("exposed"),))
-        else:
-            found.append((Change(what, kind=kind, rank=rank, pattern=pattern, factor=factor),))
-    return [*found, (Change("waits"),)]
-
-
-_KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
-
-
-def _in_words(change: Change) -> str:
-    """Return a change as a person says it."""
-    if change.what == "exposed":
-        most = "" if change.amount_ns is None else f" up to {duration_text(change.amount_ns)}"
-        return f"exposed exchange gone{most}"
-    if change.what == "waits":
-        return "no waiting for later ranks in collectives"
-    what = _KIND_WORDS.get(change.kind or "", change.kind or "all work")
-    if change.what == "fix":
-        whose = "every rank" if change.rank is None else f"rank {change.rank}"
-        return f"{whose}'s {what} at the ranks' median" if change.kind else f"{whose} at the ranks' median"
-    if change.pattern is not None:
-        name = re.sub(r"\\(.)", r"\1", change.pattern).removeprefix("^").removesuffix("$")
-        what = f"`{name}`" if change.kind in (None, "compute") else f"{what} in `{name}`"
-    where = "".join(
-        [
-            f" of rank {change.rank}" if change.rank is not None else "",
-            f" in {change.phase}" if change.phase else "",
-            f" of group {change.group}" if change.group else "",
-        ]
-    )
-    factor = change.factor if change.factor is not None else 1.0
-    how = "gone" if factor == 0 else "twice as fast" if factor == 0.5 else f"x {factor:g}"
-    return f"{what}{where} {how}"
+    with Session(store, [run]) as session, session.explaining():
+        rows = session.con.execute(sql, [run]).fetchall()
+    return [
+        (Change(what, kind=kind, rank=rank, pattern=pattern, factor=factor),)
+        for what, kind, rank, pattern, factor in rows
+        if has_medians or what != "fix"
+    ]
 
 
 def _total(answer: Answer, scenario: int) -> dict[str, Any]:
@@ -233,7 +201,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
     row = _total(answer, 1)
     lines = [
         f"run {run}: {row['n_steps']} steps, {duration_text(row['measured_ns'])} as recorded; {_allowance(row)}",
-        *(f"change: {printable(_in_words(change))}" for change in scenario),
+        *(f"change: {printable(change.in_words())}" for change in scenario),
         f"predicted {duration_text(row['predicted_ns'])}: {_saved(row['saved_ns'])}, speedup {_ratio(row)}",
     ]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -262,7 +230,7 @@ def _print_gains(run: str, scenarios: Sequence[Scenario], answer: Answer) -> Non
     for name, justify in (("speedup", "right"), ("saved", "right"), ("change", "left")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in _gains(answer):
-        words = "; ".join(_in_words(c) for c in scenarios[row["scenario"] - 1])
+        words = "; ".join(c.in_words() for c in scenarios[row["scenario"] - 1])
         table.add_row(_ratio(row), duration_text(row["saved_ns"]), printable(words))
     if not table.row_count:
         _write(f"{head}\nno single change asked about would save a thousandth of it", None)
@@ -284,7 +252,7 @@ def _print_json(run: str, scenarios: Sequence[Scenario], answer: Answer) -> None
         number = row.pop("scenario")
         steps = answer.steps.filter(pl.col("scenario") == number).drop("scenario", "capture")
         changes = [
-            {"words": _in_words(c)} | {k: v for k, v in vars(c).items() if v is not None} for c in scenarios[number - 1]
+            {"words": c.in_words()} | {k: v for k, v in vars(c).items() if v is not None} for c in scenarios[number - 1]
         ]
         listed.append({"changes": changes, **row, "steps": list(steps.iter_rows(named=True))})
     sys.stdout.write(json.dumps({"run": run, "scenarios": listed}, indent=1) + "\n")
