@@ -2,9 +2,9 @@
 
 Run as `python tests/bench/straggler_seeds.py [--seeds 200] [--sizes 3 5 10] [--cases compute link] [--processes 2]`.
 Of jobs whose stragglers have no size nobody may be named; a rank that was late in one step alone, which
-`straggler_ranks` calls chance, is not counted. Of the others, each thing put in has to be found on all of its ranks with
-its cause, where it makes one step at least that much longer; the last column counts the runs that named, beyond chance,
-a rank to which nothing was done.
+`straggler_ranks` calls chance, is not counted. Of the others, each thing put in has to be found on all of its ranks
+with its cause, where it makes one step at least that much longer; the last column counts the runs that named, beyond
+chance, a rank to which nothing was done.
 
 To be quick, each rank writes one dump for several seeds: recordings far apart, of steps that do not follow each other.
 It is ingested, and its rank's SQL runs once; what sees several ranks, from the clocks on, runs for each seed alone.

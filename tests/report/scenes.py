@@ -44,8 +44,8 @@ CREATE TABLE step_stragglers (run VARCHAR, step BIGINT, rank INTEGER, late_ns BI
     n_last BIGINT, is_straggler BOOLEAN, cause VARCHAR, cause_ns BIGINT, place VARCHAR, verdict VARCHAR);
 CREATE TABLE run_stragglers (run VARCHAR, rank INTEGER, host VARCHAR, n_steps BIGINT, n_straggler BIGINT,
     share_last_ratio DOUBLE, late_ns BIGINT, late_ratio DOUBLE, lost_gpu_hours DOUBLE, cause VARCHAR,
-    cause_ns BIGINT, cause_ratio DOUBLE, place VARCHAR, is_persistent BOOLEAN, pattern VARCHAR, saved_ns BIGINT, slowdown_ratio DOUBLE,
-    verdict VARCHAR);
+    cause_ns BIGINT, cause_ratio DOUBLE, place VARCHAR, is_persistent BOOLEAN, pattern VARCHAR, saved_ns BIGINT,
+    slowdown_ratio DOUBLE, verdict VARCHAR);
 CREATE TABLE run_straggler_places (run VARCHAR, level VARCHAR, place VARCHAR);
 CREATE TABLE collectives (run VARCHAR, step BIGINT, rank INTEGER);
 CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found BIGINT, verdict VARCHAR);
@@ -251,7 +251,9 @@ def hostile() -> duckdb.DuckDBPyConnection:
     con.execute("UPDATE kernels SET comm_evidence = $text, kind = $text WHERE kind = 'comm'", names)
     con.execute("UPDATE step_critical_path SET name = $text WHERE kind = 'host'", names)
     con.execute("UPDATE step_critical_path SET kind = $text WHERE kind = 'comm'", names)
-    con.execute("UPDATE run_stragglers SET host = $text, cause = $text, place = $text, pattern = $text, verdict = $text", names)
+    con.execute(
+        "UPDATE run_stragglers SET host = $text, cause = $text, place = $text, pattern = $text, verdict = $text", names
+    )
     con.execute("UPDATE runs SET device = $text, verdict = $text, reasons = [$text]", names)
     return con
 
