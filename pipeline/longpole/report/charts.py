@@ -41,6 +41,7 @@ _APART = alt.Scale(paddingInner=0.04)
 
 _FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
 _SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
+_RANK_SHOWN = "shown_rank < 0 || datum.rank == shown_rank"
 _LABEL = "datum.first_step == datum.last_step ? '' + datum.first_step : datum.first_step + '–' + datum.last_step"
 
 
@@ -110,7 +111,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
     ]
     n_rows = cells["rank"].n_unique()
     chart = (
-        _with_steps(alt.Chart().transform_filter(_SHOWN))
+        _with_steps(alt.Chart().transform_filter(_SHOWN).transform_filter(_RANK_SHOWN))
         .transform_calculate(
             x0="datum.bin - 0.5",
             x1=f"datum.bin + {0.5 + OVERLAP}",
@@ -396,5 +397,7 @@ def _framed(
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
     return framed.add_params(
-        alt.param(name="first_bin", value=0), alt.param(name="last_bin", value=max(0, step_bins.height - 1))
+        alt.param(name="first_bin", value=0),
+        alt.param(name="last_bin", value=max(0, step_bins.height - 1)),
+        alt.param(name="shown_rank", value=-1),
     )
