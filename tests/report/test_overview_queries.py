@@ -205,7 +205,7 @@ def test_a_straggler_keeps_its_row_of_the_run(tiny: Overview) -> None:
     assert tiny.stragglers.rows() == [
         (
             *(0, "node0", 3, 1, 1 / 3, 100 * MS, 100 / 411, 0.1 / 3600),
-            *("input", 100 * MS, 1.0, None, "transient", "one step: it may be chance"),
+            *("input", 100 * MS, 1.0, None, "transient", None, None, "one step: it may be chance"),
         )
     ]
     late = tiny.late
