@@ -144,7 +144,8 @@ def _moved(con: duckdb.DuckDBPyConnection, rows: pa.Table, number: int) -> pa.Ta
 def _rank_facts(store: Store, manifest: Manifest) -> None:
     """Evaluate each rank's SQL, as `longpole analyze` does."""
     for file in manifest.of("events"):
-        told = Told(tuple(dump for dump in manifest.dumps if dump.rank == file.rank))
+        dumps = tuple(dump for dump in manifest.dumps if dump.rank == file.rank)
+        told = Told(dumps, figures=RunConfig().figures())
         evaluate(
             AnalyzeTask(store.url, "made", "rank", (("events", (file.path,)),), told, "made", MEMORY, rank=file.rank)
         )
