@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from longpole import catalog
 from longpole.catalog import Scope
+from longpole.engine import load_phases
 from longpole.events import RAW_SCHEMA
 from longpole.store import DUMP_TABLE
 
@@ -47,8 +48,10 @@ def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^Profil
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 
 
-def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
-    """Return a connection with every rank-level relation of one rank's dumps."""
+def analyzed(
+    *dumps: pa.Table, rank: int = 0, phases: Sequence[tuple[str, str]] = ()
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection with every rank-level relation of one rank's dumps; `phases` as [phases] has them."""
     con = connection()
     for n, table in enumerate(dumps):
         con.register(f"dump{n}", table)
@@ -62,7 +65,8 @@ def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
         " FROM range($1) AS t (n)",
         [len(dumps)],
     )
-    evaluate(con, "rank", ["events", "context", "dump_facts"])
+    load_phases(con, phases)
+    evaluate(con, "rank", ["events", "context", "dump_facts", "phase_patterns"])
     return con
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, timelines
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
@@ -38,10 +38,11 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    phases: tuple[tuple[str, str], ...] = ()
 
     def key(self) -> str:
         """Return a hash of it all."""
-        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel)).decode())
+        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel, self.phases)).decode())
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,8 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
-    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
-    given.update(catalog.data_names())
+    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology"}
+    given |= {"parallel", "phase_patterns", *catalog.data_names()}
     if task.scope == "path":
         given.add("_host_intervals")
     relations = catalog.needed(task.scope, given)
@@ -166,6 +167,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
 
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
     tasks: list[AnalyzeTask] = []
+    phases = tuple(config.parse(manifest.config, "config.toml").phases.items())
     by_rank: dict[int, list[PublishedFile]] = {}
     for file in manifest.of("events"):
         assert file.rank is not None
@@ -182,6 +184,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
             SCHEMA_VERSION,
             rank,
             [(f.digest, d.is_truncated, d.n_dropped) for d, f in ordered],
+            phases,
         )
         tasks.append(
             AnalyzeTask(
@@ -189,7 +192,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                Told(tuple(d for d, _ in ordered)),
+                Told(tuple(d for d, _ in ordered), phases=phases),
                 inputs,
                 memory,
                 rank=rank,
@@ -323,6 +326,7 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
     con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")
