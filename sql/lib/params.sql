@@ -31,6 +31,14 @@
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 -- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
 --     per cent from run to run, and the slowest of eight ranks by as much.
+-- noise_errors     DOUBLE  A change of a median counts from this many standard errors on: 3. Of hundreds of kernels in two
+--     recordings of one job one would pass by chance, so it must pass the next two as well.
+-- same_job_ratio   DOUBLE  Two recordings of one job differ by this without a cause: 0.02. Clocks and placement differ, and
+--     even within one recording steps on MI300 took 18.55 to 18.98 ms.
+-- least_share_ratio DOUBLE A change below this share of the step is none that anybody would look for: 0.001.
+-- least_steps      BIGINT  Steps from which their spread is known: 3; of two it may be nothing by chance.
+-- alike_ratio      DOUBLE  Runs do not do the same work where kernels that both have are less than this of either's kernel
+--     time: 0.5. A new version of a compiler renames some kernels, another model nearly all.
 --
 -- Scope: lib
 SELECT
@@ -53,4 +61,9 @@ SELECT
     50000::BIGINT AS hop_slack_ns,
     10000000::BIGINT AS clock_slack_ns,
     3::BIGINT AS slowest_percent,
-    0.02::DOUBLE AS straggler_ratio
+    0.02::DOUBLE AS straggler_ratio,
+    3::DOUBLE AS noise_errors,
+    0.02::DOUBLE AS same_job_ratio,
+    0.001::DOUBLE AS least_share_ratio,
+    3::BIGINT AS least_steps,
+    0.5::DOUBLE AS alike_ratio

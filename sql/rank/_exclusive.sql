@@ -14,7 +14,7 @@ WITH bounds AS (
     SELECT
         at_ns,
         step,
-        coalesce(lead(at_ns) OVER (ORDER BY at_ns), 9223372036854775807) AS next_ns
+        lead(at_ns) OVER (ORDER BY at_ns) AS next_ns
     FROM (
         SELECT
             start_ns AS at_ns,
@@ -30,8 +30,13 @@ WITH bounds AS (
         WHERE ends.end_ns > ends.start_ns
         UNION ALL
         SELECT
-            -9223372036854775807 AS at_ns,
+            min(start_ns) - 1 AS at_ns,
             NULL AS step
+        FROM (
+            SELECT start_ns FROM _windows
+            UNION ALL
+            SELECT start_ns FROM _coverage
+        )
     )
 ),
 
@@ -55,7 +60,7 @@ pieces AS (
         own_from_ns,
         step,
         start_ns,
-        CASE WHEN end_ns < next_ns THEN end_ns ELSE next_ns END AS end_ns
+        CASE WHEN end_ns > next_ns THEN next_ns ELSE end_ns END AS end_ns
     FROM placed
     UNION ALL
     SELECT
@@ -64,7 +69,7 @@ pieces AS (
         placed.own_from_ns,
         bounds.step,
         bounds.at_ns AS start_ns,
-        CASE WHEN placed.end_ns < bounds.next_ns THEN placed.end_ns ELSE bounds.next_ns END AS end_ns
+        CASE WHEN placed.end_ns > bounds.next_ns THEN bounds.next_ns ELSE placed.end_ns END AS end_ns
     FROM (SELECT * FROM placed WHERE end_ns > next_ns) AS placed
     JOIN bounds ON bounds.at_ns >= placed.next_ns AND bounds.at_ns < placed.end_ns
 ),

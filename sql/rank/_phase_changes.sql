@@ -7,7 +7,8 @@
 --
 -- Scope: rank
 -- How: a phase covers the ranges whose names say so; where several do, the run's own patterns come first, in their order,
--- then Optimizer.step#, waits for input, and operators of autograd.
+-- then Optimizer.step#, waits for input, and operators of autograd. Lanes of one thread and precedence are laid behind each
+-- other, 2^64 ns apart, so that one running maximum streams through all of them: by partition it takes 15 times as long.
 WITH patterns AS (
     SELECT
         row_number() OVER () - count(*) OVER () AS precedence,
@@ -49,14 +50,44 @@ ranges AS (
         names.precedence,
         names.phase,
         events.start_ns,
-        events.start_ns + events.duration_ns AS end_ns,
-        max(events.start_ns + events.duration_ns) OVER (
-            PARTITION BY events.dump_no, events.thread, names.precedence
-            ORDER BY events.start_ns, events.duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ns
+        events.start_ns + events.duration_ns AS end_ns
     FROM events
     JOIN names ON events.name = names.name
     WHERE events.category IN ('annotation', 'cpu_op') AND events.duration_ns > 0 AND events.thread IS NOT NULL
+),
+
+lanes AS (
+    SELECT
+        *,
+        (row_number() OVER (ORDER BY dump_no, thread, precedence))::HUGEINT * pow(2, 64)::HUGEINT AS lane_ns
+    FROM (SELECT DISTINCT dump_no, thread, precedence FROM ranges)
+),
+
+laid AS (
+    SELECT
+        ranges.*,
+        lanes.lane_ns,
+        lanes.lane_ns + ranges.start_ns AS from_ns,
+        lanes.lane_ns + ranges.end_ns AS to_ns
+    FROM ranges
+    JOIN lanes
+        ON ranges.dump_no = lanes.dump_no AND ranges.thread = lanes.thread AND ranges.precedence = lanes.precedence
+    ORDER BY from_ns, to_ns
+),
+
+reached AS (
+    SELECT
+        *,
+        CASE
+            WHEN lag(from_ns) OVER () > from_ns THEN error('ranges are not in order of start')
+            ELSE lag(reach_ns) OVER ()
+        END AS before_ns
+    FROM (
+        SELECT
+            *,
+            max(to_ns) OVER (ROWS UNBOUNDED PRECEDING) AS reach_ns
+        FROM laid
+    )
 ),
 
 -- Nested ranges of one phase are one: what remains of each phase follows each other.
@@ -65,18 +96,11 @@ stretches AS (
         dump_no,
         thread,
         precedence,
-        any_value(phase) AS phase,
-        min(start_ns) AS start_ns,
-        max(end_ns) AS end_ns
-    FROM (
-        SELECT
-            *,
-            count(*) FILTER (coalesce(start_ns > before_ns, TRUE)) OVER (
-                PARTITION BY dump_no, thread, precedence ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING
-            ) AS stretch_no
-        FROM ranges
-    )
-    GROUP BY dump_no, thread, precedence, stretch_no
+        phase,
+        start_ns,
+        (coalesce(lead(before_ns) OVER (ORDER BY from_ns), (SELECT max(to_ns) FROM laid)) - lane_ns)::BIGINT AS end_ns
+    FROM reached
+    WHERE before_ns IS NULL OR from_ns > before_ns
 ),
 
 instants AS (

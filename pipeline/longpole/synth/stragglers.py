@@ -23,7 +23,11 @@ from longpole.synth.straggler_rows import sheet
 from longpole.synth.straggler_simulation import SEED, Injection, Simulation, Variant, Where
 from longpole.synth.template import FIRST_STEP, Template
 
-Case = Literal["healthy", "compute", "host", "input", "link", "gc", "stage", "sequence"]
+Case = Literal["healthy", "compute", "host", "input", "link", "gc", "stage", "sequence", "exchange"]
+
+EXCHANGE_PPM = 80_000
+"""How much longer all transfers take in an exchange that is slow: 8 %."""
+
 
 DEFAULT_SIZE = 0.1
 _CHOICE_BITS, _CLOCK_BITS = 1, 2
@@ -161,6 +165,9 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
         hosts = (2 * pair, 2 * pair + 1)
         ranks, like = ((*job.on_host(first), *job.on_host(first + 1)) for first in (hosts[0], 0))
         return (one("link", "transfers", ranks, like, hosts=[f"node{host}" for host in hosts]),)
+    if case == "exchange":
+        injection = Injection("transfers", tuple(range(job.n_ranks)), (EXCHANGE_PPM,) * n_steps)
+        return (Straggler("exchange", injection, True),)
     if case == "stage":
         ranks = tuple(job.ranks(STAGES - 1))
         return (one("stage", "head", ranks, ranks, stage=STAGES - 1),)
