@@ -48,9 +48,7 @@ def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^Profil
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 
 
-def analyzed(
-    *dumps: pa.Table, rank: int = 0, phases: Sequence[tuple[str, str]] = ()
-) -> duckdb.DuckDBPyConnection:
+def analyzed(*dumps: pa.Table, rank: int = 0, phases: Sequence[tuple[str, str]] = ()) -> duckdb.DuckDBPyConnection:
     """Return a connection with every rank-level relation of one rank's dumps; `phases` as [phases] has them."""
     con = connection()
     for n, table in enumerate(dumps):

@@ -13,7 +13,7 @@
 -- change_ns        BIGINT     By how much it is longer; NULL where either has none.
 -- change_ratio     DOUBLE     Of the baseline's.
 -- noise_ns         BIGINT     What a change must exceed; NULL where it is not known.
--- verdict          VARCHAR    slower, faster, within noise, or n/a: why not.
+-- verdict          VARCHAR    slower, faster, within noise, not comparable (see reasons), or n/a: why not.
 -- reasons          VARCHAR[]  Why the two are not recordings of one job; empty where nothing says so.
 -- cause_item       VARCHAR    Part of the window that changed most, in the direction of the step where that changed; NULL where
 --     none changed beyond the noise.
@@ -124,6 +124,37 @@ causes AS (
         END AS cause
     FROM main
     CROSS JOIN sums
+),
+
+doubts AS (
+    SELECT
+        list_filter(
+            [
+                CASE
+                    WHEN olds.world_size <> news.world_size THEN
+                        'the job has ' || news.world_size || ' ranks, the baseline''s ' || olds.world_size
+                END,
+                CASE
+                    WHEN olds.world_size IS NOT DISTINCT FROM news.world_size AND olds.n_ranks <> news.n_ranks THEN
+                        news.n_ranks || ' ranks are recorded, of the baseline ' || olds.n_ranks
+                END,
+                CASE WHEN olds.device <> news.device THEN 'it ran on ' || news.device || ', the baseline on ' || olds.device END,
+                CASE
+                    WHEN $workload::VARCHAR <> $baseline_workload::VARCHAR THEN
+                        'its workload is ' || $workload::VARCHAR || ', the baseline''s ' || $baseline_workload::VARCHAR
+                END,
+                CASE
+                    WHEN sums.alike_ratio < params.alike_ratio THEN
+                        'only ' || round(100 * sums.alike_ratio)::INTEGER || ' % of the kernels'' time is in kernels that both have'
+                END
+            ],
+            lambda reason: reason IS NOT NULL
+        ) AS reasons
+    FROM asked
+    CROSS JOIN sums
+    CROSS JOIN params
+    LEFT JOIN runs AS olds ON asked.baseline = olds.run
+    LEFT JOIN runs AS news ON asked.run = news.run
 )
 
 SELECT
@@ -144,32 +175,12 @@ SELECT
         WHEN medians.baseline_ns IS NULL AND medians.value_ns IS NULL THEN 'n/a: neither has steps'
         WHEN medians.baseline_ns IS NULL THEN 'n/a: the baseline has no steps'
         WHEN medians.value_ns IS NULL THEN 'n/a: it has no steps'
+        WHEN len(doubts.reasons) > 0 THEN 'not comparable'
         WHEN step_change.verdict = 'grew' THEN 'slower'
         WHEN step_change.verdict = 'shrank' THEN 'faster'
         ELSE step_change.verdict
     END AS verdict,
-    list_filter(
-        [
-            CASE
-                WHEN olds.world_size <> news.world_size THEN
-                    'the job has ' || news.world_size || ' ranks, the baseline''s ' || olds.world_size
-            END,
-            CASE
-                WHEN olds.world_size IS NOT DISTINCT FROM news.world_size AND olds.n_ranks <> news.n_ranks THEN
-                    news.n_ranks || ' ranks are recorded, of the baseline ' || olds.n_ranks
-            END,
-            CASE WHEN olds.device <> news.device THEN 'it ran on ' || news.device || ', the baseline on ' || olds.device END,
-            CASE
-                WHEN $workload::VARCHAR <> $baseline_workload::VARCHAR THEN
-                    'its workload is ' || $workload::VARCHAR || ', the baseline''s ' || $baseline_workload::VARCHAR
-            END,
-            CASE
-                WHEN sums.alike_ratio < params.alike_ratio THEN
-                    'only ' || round(100 * sums.alike_ratio)::INTEGER || ' % of the kernels'' time is in kernels that both have'
-            END
-        ],
-        lambda reason: reason IS NOT NULL
-    ) AS reasons,
+    doubts.reasons,
     causes.cause_item,
     causes.cause_ns,
     causes.cause_ratio,
@@ -184,7 +195,7 @@ SELECT
 FROM asked
 CROSS JOIN medians
 CROSS JOIN sums
-CROSS JOIN params
+CROSS JOIN doubts
 LEFT JOIN step_change ON TRUE
 LEFT JOIN causes ON TRUE
 LEFT JOIN runs AS olds ON asked.baseline = olds.run

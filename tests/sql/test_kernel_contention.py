@@ -50,7 +50,15 @@ def test_other_shapes_are_no_likes_and_what_never_ran_alone_is_not_compared() ->
 
 def test_without_a_like_the_contention_is_not_known() -> None:
     con = analyzed(
-        link([step(1, 0, 40), launch_call(1, 2), launch_call(3, 4), kernel(5, 30, launch=1, **COMM), kernel(6, 9, launch=3)])
+        link(
+            [
+                step(1, 0, 40),
+                launch_call(1, 2),
+                launch_call(3, 4),
+                kernel(5, 30, launch=1, **COMM),
+                kernel(6, 9, launch=3),
+            ]
+        )
     )
 
     assert rows(con, FOUND) == [(1, "gemm", 1, 3, 0, 0, 0, None)]
