@@ -6,7 +6,7 @@ A task whose inputs are those of a file already published is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from longpole import __version__, catalog, config, timelines
+from longpole import __version__, catalog, config, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
@@ -39,10 +39,12 @@ class Told:
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
     phases: tuple[tuple[str, str], ...] = ()
+    figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
         """Return a hash of it all."""
-        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel, self.phases)).decode())
+        told = (self.dumps, self.topology, self.parallel, *([self.figures] if self.figures else []))
+        return key_of(msgspec.json.encode(told).decode())
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def analyze_run(
     *,
     run_tasks: Callable[[Callable[[AnalyzeTask], list[PublishedFile]], list[AnalyzeTask]], list[list[PublishedFile]]],
     memory: int = DEFAULT_TASK_MEMORY,
+    has_what_ifs: bool | None = None,
 ) -> Manifest:
     """Return the run's manifest after every fact and mart is made of the events it has now.
 
@@ -74,6 +77,7 @@ def analyze_run(
 
     Args:
         run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
+        has_what_ifs: Whether to ask what stragglers cost and what to fix first; None asks it of runs of moderate size.
 
     Raises:
         LongpoleError: The run has no events.
@@ -101,13 +105,19 @@ def analyze_run(
         return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]
 
     rank_files = stage(_rank_tasks(store, manifest, memory))
-    told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
     steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
     marts += stage(steps_tasks)
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
+    if events:
+        marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
+        marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
+        told = Told(dumps=manifest.dumps, figures=settings.figures())
+        marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *rank_files, *marts)
     kept = manifest.of("step_replays")  # made by a what-if of these very files
@@ -120,12 +130,48 @@ def analyze_run(
     return updated
 
 
+def _priced(
+    store: Store,
+    manifest: Manifest,
+    answers: Sequence[PublishedFile],
+    known: Mapping[str, Sequence[PublishedFile]],
+    run_tasks: Callable[..., Any],
+    memory: int,
+    *,
+    has_what_ifs: bool | None,
+) -> Sequence[PublishedFile]:
+    """Return the files of what stragglers cost and what to fix first: kept, or made where asked for or affordable."""
+    read = sorted(
+        (f.table, f.rank or 0, f.first_step or 0, f.digest)
+        for f in (*manifest.of("events"), *answers)
+        if f.table
+        in ("events", "rank_clocks", "steps", "path_pieces", "ranks", "straggler_scenarios", "opportunity_changes")
+    )
+    inputs = key_of("priced", catalog.fingerprint("rank", "graph", "predict", "replay"), manifest.config, read)
+    if inputs in known:
+        return known[inputs]
+    n_events = sum(f.n_rows for f in manifest.of("events"))
+    if has_what_ifs is False or (has_what_ifs is None and n_events > whatif.MOST_PRICED_EVENTS):
+        return ()
+    whole = msgspec.structs.replace(manifest, files=(*manifest.of("events"), *answers))
+    return whatif.price(store, whole, inputs, run_tasks=run_tasks, memory=memory)
+
+
 def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
-    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology"}
-    given |= {"parallel", "phase_patterns", *catalog.data_names()}
+    given = {name for name, _ in task.tables} | {
+        "dumps",
+        "dump_facts",
+        "context",
+        "shard",
+        "topology",
+        "parallel",
+        "run_config",
+        "phase_patterns",
+    }
+    given.update(catalog.data_names())
     if task.scope == "path":
         given.add("_host_intervals")
     relations = catalog.needed(task.scope, given)
@@ -250,7 +296,12 @@ _RUN_READS = (
     "rank_clocks",
     "collective_instances",
     "step_stragglers",
+    "step_stages",
+    "step_critical_path",
 )
+
+
+_MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
@@ -323,8 +374,12 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
             [[getattr(p, c) for c in columns] for p in task.told.topology],
         )
     sizes = task.told.parallel
-    con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
-    con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
+    told = msgspec.to_builtins(sizes)
+    con.execute(f"CREATE TABLE parallel ({', '.join(f'{name} BIGINT' for name in told)})")
+    con.execute(f"INSERT INTO parallel VALUES ({', '.join('?' * len(told))})", list(told.values()))
+    if "run_config" in read:
+        figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
+        con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it

@@ -31,6 +31,8 @@
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 -- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
 --     per cent from run to run, and the slowest of eight ranks by as much.
+-- mfu_trend_ratio  DOUBLE  MFU whose median differs by less between a run's first and last third is steady: 0.03. Step times
+--     of one job differ by a few per cent from step to step; a median of many by less.
 -- noise_errors     DOUBLE  A change of a median counts from this many standard errors on: 3. Of hundreds of kernels in two
 --     recordings of one job one would pass by chance, so it must pass the next two as well.
 -- same_job_ratio   DOUBLE  Two recordings of one job differ by this without a cause: 0.02. Clocks and placement differ, and
@@ -62,6 +64,7 @@ SELECT
     10000000::BIGINT AS clock_slack_ns,
     3::BIGINT AS slowest_percent,
     0.02::DOUBLE AS straggler_ratio,
+    0.03::DOUBLE AS mfu_trend_ratio,
     3::DOUBLE AS noise_errors,
     0.02::DOUBLE AS same_job_ratio,
     0.001::DOUBLE AS least_share_ratio,

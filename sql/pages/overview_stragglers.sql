@@ -11,7 +11,9 @@
 -- cause             VARCHAR  What most of late_ns is put down to.
 -- cause_ratio       DOUBLE   Share of late_ns with that cause.
 -- pattern           VARCHAR  persistent, periodic or transient.
--- verdict           VARCHAR  ok; or that it happened once.
+-- saved_ns          BIGINT   Mean step time saved without it, by replay; NULL: see verdict.
+-- slowdown_ratio    DOUBLE   What the run takes by what it would take then; NULL as above.
+-- verdict           VARCHAR  ok, or the reasons to doubt the row.
 --
 -- How: as in run_stragglers. Parameters: $run, $max_stragglers.
 SELECT
@@ -26,6 +28,8 @@ SELECT
     cause,
     cause_ratio,
     pattern,
+    saved_ns,
+    slowdown_ratio,
     verdict
 FROM run_stragglers
 WHERE run = $run
