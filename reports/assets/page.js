@@ -66,7 +66,7 @@
       from.value = page.datasets.step_bins.first_step[range[0]];
       to.value = page.datasets.step_bins.last_step[range[1]];
     }
-    for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
+    if (page.bins > 0) for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
   };
   controls?.addEventListener("change", () => {
     const { first_step, last_step } = page.datasets.step_bins;

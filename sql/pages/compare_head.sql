@@ -37,7 +37,7 @@ WITH asked AS (
         $run::VARCHAR AS run
 ),
 
-changes AS (
+changed AS (
     SELECT *
     FROM run_changes
     WHERE baseline = $baseline AND run = $run
@@ -60,21 +60,21 @@ step_change AS (
         noise_ns,
         verdict,
         CASE verdict WHEN 'grew' THEN 1 WHEN 'shrank' THEN -1 ELSE 0 END AS direction
-    FROM changes
+    FROM changed
     WHERE dimension = 'step'
 ),
 
 main AS (
     SELECT
-        changes.item AS cause_item,
-        changes.change_ns AS cause_ns,
-        changes.change_ratio AS cause_ratio
-    FROM changes
+        changed.item AS cause_item,
+        changed.change_ns AS cause_ns,
+        changed.change_ratio AS cause_ratio
+    FROM changed
     CROSS JOIN step_change
-    WHERE changes.dimension = 'time'
-        AND changes.verdict IN ('grew', 'shrank')
-        AND changes.change_ns * step_change.direction >= 0
-    ORDER BY abs(changes.change_ns) DESC, changes.item
+    WHERE changed.dimension = 'time'
+        AND changed.verdict IN ('grew', 'shrank')
+        AND changed.change_ns * step_change.direction >= 0
+    ORDER BY abs(changed.change_ns) DESC, changed.item
     LIMIT 1
 ),
 
@@ -101,7 +101,7 @@ sums AS (
             / nullif(sum(value_ns) FILTER (dimension = 'kernel'), 0)
         ) AS alike_ratio,
         count(*) FILTER (dimension = 'time' AND verdict IN ('grew', 'shrank')) AS n_changed
-    FROM changes
+    FROM changed
 ),
 
 causes AS (

@@ -17,7 +17,7 @@
 -- n_changed    BIGINT   Of them, those beyond the noise.
 --
 -- How: parameters: $run, $baseline, $max_items of a dimension.
-WITH changes AS (
+WITH changed AS (
     SELECT
         *,
         verdict IN ('grew', 'shrank', 'appeared', 'vanished') AS is_changed
@@ -33,7 +33,7 @@ placed AS (
         ) AS place,
         count(*) OVER (PARTITION BY dimension) AS n_items,
         count(*) FILTER (is_changed) OVER (PARTITION BY dimension) AS n_changed
-    FROM changes
+    FROM changed
 )
 
 SELECT
@@ -53,6 +53,6 @@ SELECT
     placed.n_items,
     placed.n_changed
 FROM placed
-LEFT JOIN (SELECT baseline_ns FROM changes WHERE dimension = 'step') AS whole ON TRUE
+LEFT JOIN (SELECT baseline_ns FROM changed WHERE dimension = 'step') AS whole ON TRUE
 WHERE placed.place <= $max_items
 ORDER BY placed.dimension, placed.place

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from longpole.report import words
 from longpole.report.compare import Comparison, Head, Part
 
@@ -66,7 +68,7 @@ def verdict(head: Head) -> str:
     if head.baseline_ns is None or head.value_ns is None or head.change_ns is None:
         return f"{run} and {baseline} cannot be compared step by step: {head.verdict.removeprefix('n/a: ')}."
     steps = f"a median step of {words.duration(head.value_ns)} beside {words.duration(head.baseline_ns)}"
-    change = f"{signed(head.change_ns)} ({signed_percent(head.change_ratio)})"
+    change = f"{words.signed(head.change_ns)} ({words.signed_percent(head.change_ratio)})"
     if head.verdict == "not comparable":
         return f"{run} and {baseline} are not two recordings of one job, so they only stand side by side: {steps}."
     if head.noise_ns is None:
@@ -85,12 +87,12 @@ def because(head: Head) -> list[str]:
         return []
     if head.cause is None or head.cause_ns is None or head.cause_item is None:
         return ["No part of the window changed beyond the noise."]
-    amount = f"{head.cause_item} {signed(head.cause_ns)}"
+    amount = f"{head.cause_item} {words.signed(head.cause_ns)}"
     if head.cause_ratio is not None:
-        amount += f" ({signed_percent(head.cause_ratio)})"
+        amount += f" ({words.signed_percent(head.cause_ratio)})"
     phrase = _CAUSES.get(head.cause, head.cause)
     if head.cause == "contention":
-        phrase += f", {signed(head.contention_ns)} in all"
+        phrase += f", {words.signed(head.contention_ns)} in all"
     opening = "But a part of it changed" if head.verdict == "within noise" else "The part that changed most"
     return [f"{opening}: {amount}. Cause: {phrase}."]
 
@@ -98,6 +100,17 @@ def because(head: Head) -> list[str]:
 def reasons(head: Head) -> list[str]:
     """Return why the two are not recordings of one job."""
     return [words.visible(reason) for reason in head.reasons]
+
+
+def ranges(steps: pl.DataFrame) -> str:
+    """Return from where to where the steps of both runs lie, of the rows of compare_steps."""
+    told = []
+    for side, whose in (("run", "this run"), ("baseline", "the baseline")):
+        times = steps.filter(pl.col("side") == side)["value_ns"].to_list()
+        if times:
+            spread = f"from {words.duration(times[0])} to {words.duration(times[-1])}"
+            told.append(f"{spread} in {whose}" if times[0] != times[-1] else f"{words.duration(times[0])} in {whose}")
+    return f"Steps take {words.listing(told)}."
 
 
 def sentence(parts: Sequence[Part]) -> str:
@@ -116,23 +129,10 @@ def told_change(part: Part) -> str:
         return f"appeared, {words.duration(part.value_ns)}"
     if part.verdict == "vanished":
         return f"vanished, {words.duration(part.baseline_ns)}"
-    return signed(part.change_ns)
+    return words.signed(part.change_ns)
 
 
 def name(part: Part) -> str:
     """Return what a part is called."""
     called = words.cut_middle(words.visible(part.item), NAME_WIDTH)
     return f"rank {called}" if part.dimension == "rank" else called
-
-
-def signed(ns: int | None) -> str:
-    """Return a change with its sign; 'n/a' for NULL."""
-    return "n/a" if ns is None else f"{'+' if ns > 0 else '−' if ns < 0 else ''}{words.duration(abs(ns))}"
-
-
-def signed_percent(ratio: float | None) -> str:
-    """Return a share with its sign; 'n/a' for NULL."""
-    if ratio is None:
-        return "n/a"
-    share = words.percent(abs(ratio))
-    return share if share.startswith("<") else f"{'+' if ratio > 0 else '−' if ratio < 0 else ''}{share}"

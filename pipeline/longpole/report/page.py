@@ -1,14 +1,14 @@
-"""The overview as one self-contained HTML file: same data, same bytes.
+"""The overview as one self-contained HTML file, and what every page is assembled from: same data, same bytes.
 
-Everything a dump could have written reaches the page through Jinja's autoescape; the block of chart data holds numbers
-alone and is escaped besides.
+Everything a dump could have written reaches a page through Jinja's autoescape; the block of chart data holds numbers,
+and names of kinds and phases, and is escaped besides.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -128,34 +128,50 @@ class Figure:
 
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    figures = _figures(data)
+    return assemble(
+        "overview.html.j2",
+        _figures(data),
+        _datasets(data),
+        data.step_bins.height,
+        data=data,
+        run=data.run,
+        tool_version=tool_version,
+        sections={section.id: section for section in SECTIONS},
+        ranks_seen=words.ranks_seen(data.run),
+        summary=words.summary(data.run),
+        caveats=words.caveats(data.run),
+        nobody=words.nobody_named(data.late),
+        causes=charts.CAUSES,
+        kinds=[(_kind_colour(kind), kind) for kind in charts.KINDS],
+        parts=_PARTS,
+        kind_colours=KIND_COLOURS,
+        path_colours={kind: _kind_colour(kind) for kind in charts.KINDS},
+    )
+
+
+def assemble(
+    template: str, figures: Sequence[Figure], datasets: dict[str, dict[str, list[Any]]], n_bins: int, **context: Any
+) -> str:
+    """Return a page of a template: its charts with the rows that they name, the script that draws them, the style.
+
+    Args:
+        n_bins: Columns of the charts that follow one range of steps; 0 where none does.
+        context: What else the template names.
+    """
     drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
-    datasets = _datasets(data)
     check_names(drawings, datasets)
     block = {
-        "bins": data.step_bins.height,
+        "bins": n_bins,
         "charts": drawings,
         "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
         "datasets": datasets,
     }
     return (
         _environment()
-        .get_template("overview.html.j2")
+        .get_template(template)
         .render(
-            data=data,
-            run=data.run,
-            tool_version=tool_version,
-            sections={section.id: section for section in SECTIONS},
+            **context,
             figures={figure.id: figure for figure in figures},
-            ranks_seen=words.ranks_seen(data.run),
-            summary=words.summary(data.run),
-            caveats=words.caveats(data.run),
-            nobody=words.nobody_named(data.late),
-            causes=charts.CAUSES,
-            kinds=[(_kind_colour(kind), kind) for kind in charts.KINDS],
-            parts=_PARTS,
-            kind_colours=KIND_COLOURS,
-            path_colours={kind: _kind_colour(kind) for kind in charts.KINDS},
             variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
             style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
             bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
@@ -303,14 +319,19 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        "calls": words.calls,
         "count": words.count,
         "cut_middle": words.cut_middle,
         "duration": words.duration,
         "hours": words.hours,
         "instant": words.instant,
         "listing": words.listing,
+        "microseconds": words.microseconds,
         "milliseconds": words.milliseconds,
         "percent": words.percent,
+        "signed": words.signed,
+        "signed_milliseconds": words.signed_milliseconds,
+        "signed_percent": words.signed_percent,
         "visible": words.visible,
     }
     environment.globals |= {"command_line": words.command_line, "query_line": words.query_line}

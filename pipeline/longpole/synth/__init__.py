@@ -38,7 +38,7 @@ class Scenario:
 
 
 def _straggler(case: stragglers.Case, description: str, ranks: int = 8) -> Scenario:
-    name = {"healthy": "healthy", "exchange": "slow-exchange"}.get(case, f"straggler-{case}")
+    name = case if case == "healthy" else f"straggler-{case}"
     return Scenario(name, description, ranks, 20, partial(stragglers.make, case), is_seeded=True)
 
 
@@ -94,7 +94,14 @@ _LIST = (
         mesh.make,
     ),
     _straggler("healthy", "data-parallel training on hosts with clocks of their own, jitter and no straggler"),
-    _straggler("exchange", "the same, every transfer takes 8 % longer: the network is slower for all"),
+    Scenario(
+        "slow-exchange",
+        "the same, every transfer takes 8 % longer: the network is slower for all ranks alike",
+        8,
+        20,
+        partial(stragglers.make, "healthy", slower_ppm=80_000),
+        is_seeded=True,
+    ),
     _straggler("compute", "the same, one device has a slow clock: all its kernels take longer"),
     _straggler("host", "the same, one host is slow: its launches come late and the device runs dry"),
     _straggler("input", "the same, one rank's batches come late"),

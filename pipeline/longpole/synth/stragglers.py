@@ -23,11 +23,7 @@ from longpole.synth.straggler_rows import sheet
 from longpole.synth.straggler_simulation import SEED, Injection, Simulation, Variant, Where
 from longpole.synth.template import FIRST_STEP, Template
 
-Case = Literal["healthy", "compute", "host", "input", "link", "gc", "stage", "sequence", "exchange"]
-
-EXCHANGE_PPM = 80_000
-"""How much longer all transfers take in an exchange that is slow: 8 %."""
-
+Case = Literal["healthy", "compute", "host", "input", "link", "gc", "stage", "sequence"]
 
 DEFAULT_SIZE = 0.1
 _CHOICE_BITS, _CLOCK_BITS = 1, 2
@@ -51,8 +47,13 @@ class Straggler:
     known: dict[str, object] = field(default_factory=dict)
 
 
-def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float = DEFAULT_SIZE) -> MadeRun:
+def make(
+    case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float = DEFAULT_SIZE, slower_ppm: int = 0
+) -> MadeRun:
     """Return the run; `size` is by how much a step gets longer, as a share of it, where its straggler is at work.
+
+    Args:
+        slower_ppm: How much longer all transfers take, in millionths: no rank is slow, the network is.
 
     Raises:
         UsageError: A job of the case cannot have so many ranks, or the size or the seed is out of bounds.
@@ -66,6 +67,8 @@ def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float =
     size_ppm = round(size * 10**6)
     put_in = _stragglers(case, job, n_steps, seed, size_ppm) if size_ppm else ()
     stragglers = tuple(straggler for straggler in put_in if any(straggler.injection.amounts))
+    everyone = tuple(range(job.n_ranks))
+    network = [Injection("transfers", everyone, (slower_ppm,) * n_steps)] if slower_ppm else []
     return MadeRun(
         facts=tuple(
             replace(
@@ -74,8 +77,13 @@ def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float =
             )
             for rank in range(n_ranks)
         ),
-        chunks=lambda: _chunks(job, [straggler.injection for straggler in stragglers], seed, n_steps, clocks),
-        known={"seed": seed, "size_ratio": size, "clock_reference_ns": BASE_NS + REFERENCE_NS},
+        chunks=lambda: _chunks(job, [*(s.injection for s in stragglers), *network], seed, n_steps, clocks),
+        known={
+            "seed": seed,
+            "size_ratio": size,
+            **({"slower_ppm": slower_ppm} if slower_ppm else {}),
+            "clock_reference_ns": BASE_NS + REFERENCE_NS,
+        },
         lists={
             "clocks": lambda: (
                 {"rank": rank, "host": clock.host, "offset_ns": clock.offset_ns, "drift_ppb": clock.drift_ppb}
@@ -165,9 +173,6 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
         hosts = (2 * pair, 2 * pair + 1)
         ranks, like = ((*job.on_host(first), *job.on_host(first + 1)) for first in (hosts[0], 0))
         return (one("link", "transfers", ranks, like, hosts=[f"node{host}" for host in hosts]),)
-    if case == "exchange":
-        injection = Injection("transfers", tuple(range(job.n_ranks)), (EXCHANGE_PPM,) * n_steps)
-        return (Straggler("exchange", injection, True),)
     if case == "stage":
         ranks = tuple(job.ranks(STAGES - 1))
         return (one("stage", "head", ranks, ranks, stage=STAGES - 1),)
