@@ -1,8 +1,10 @@
 """Kernels beside comm and alone: the same call, the same shape."""
 
+from typing import Any
+
 from evaluation import analyzed, kernel, launch_call, link, rows, step
 
-COMM = {"comm_op": "allreduce", "name": "ncclDevKernel_AllReduce", "stream": 9}
+COMM: dict[str, Any] = {"comm_op": "allreduce", "name": "ncclDevKernel_AllReduce", "stream": 9}
 FOUND = (
     "SELECT step, name, n_beside, beside_ns, n_alone, alone_ns, n_compared, contention_ns FROM kernel_contention"
     " ORDER BY step, name"

@@ -1,10 +1,12 @@
 """Phases of training on a rank: who launched the work, and each moment of it once."""
 
+from typing import Any
+
 import duckdb
 
 from evaluation import analyzed, annotation, copy, kernel, launch_call, link, operator, rows, step
 
-COMM = {"comm_op": "allreduce", "name": "ncclDevKernel_AllReduce"}
+COMM: dict[str, Any] = {"comm_op": "allreduce", "name": "ncclDevKernel_AllReduce"}
 PHASES = "SELECT phase, gpu_ns, window_ns, n_activities FROM phases ORDER BY phase"
 
 

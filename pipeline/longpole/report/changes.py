@@ -1,4 +1,4 @@
-"""A comparison of two runs in words and about fifteen lines, the same on a terminal and on a page; no number is made here."""
+"""A comparison of two runs in about fifteen lines, the same words on terminal and page; no number is made here."""
 
 from __future__ import annotations
 

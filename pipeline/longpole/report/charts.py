@@ -37,6 +37,9 @@ OVERLAP = 0.2
 MIN_SHARE_DOMAIN = 0.1
 """A heat map's colours span at least 0 to 10 % of the window: noise around 1 % must not look like a finding."""
 
+PALE = 0.35
+"""Opacity of what is within the noise."""
+
 _FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
 _SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
 _LABEL = "datum.first_step == datum.last_step ? '' + datum.first_step : datum.first_step + '–' + datum.last_step"
@@ -160,18 +163,20 @@ def part_changes(rows: str, items: Sequence[str], title: str) -> Chart:
         alt.Tooltip("noise_ms:Q", title="noise up to (ms)", format=",.3f"),
         alt.Tooltip("verdict:N"),
     ]
-    x = alt.X("ms:Q", title="change of the median step (ms)", axis=alt.Axis(grid=True, format="+,.6~f", tickCount=6))
+    x = alt.X(
+        "ms:Q",
+        stack=None,
+        title="change of the median step (ms)",
+        axis=alt.Axis(grid=True, format="+,.6~f", tickCount=6),
+    )
     noise = base.mark_bar(style="noise", height=alt.RelativeBandSize(0.9)).encode(
         x=alt.X("low_ms:Q"), x2="noise_ms:Q", y=y, tooltip=tooltip
     )
-    bars = [
-        base.transform_filter(f"{'' if is_changed else '!'}datum.is_changed")
-        .mark_bar(style="changed" if is_changed else "unchanged", height=alt.RelativeBandSize(0.5))
-        .encode(x=x, y=y, tooltip=tooltip)
-        for is_changed in (True, False)
-    ]
+    bars = base.mark_bar(style="change", height=alt.RelativeBandSize(0.5)).encode(
+        x=x, y=y, opacity=alt.condition("datum.is_changed", alt.value(1), alt.value(PALE)), tooltip=tooltip
+    )
     zero = alt.Chart().mark_rule(style="zero").encode(x=alt.datum(0, type="quantitative"))
-    return _alone([noise, *bars, zero], rows, title, height=22 * len(items))
+    return _alone([noise, bars, zero], rows, title, height=22 * len(items))
 
 
 def step_shares(title: str) -> Chart:

@@ -88,8 +88,8 @@ def sections(data: Comparison) -> tuple[Section, ...]:
             ("kernel_contention", "run_changes"),
             _query(data, "contention"),
             "Contention is by how much calls beside communication took longer than calls of the same name, grid and "
-            "block without, in a step of the mean rank. Where sizes differ within those it says little by itself; its change "
-            "says more. Blank: no such call.",
+            "block without, in a step of the mean rank. Where sizes differ within those it says little by itself; its "
+            "change says more. Blank: no such call.",
         ),
         Section(
             "collective",
