@@ -48,8 +48,14 @@ def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^Profil
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 
 
-def analyzed(*dumps: pa.Table, rank: int = 0, phases: Sequence[tuple[str, str]] = ()) -> duckdb.DuckDBPyConnection:
-    """Return a connection with every rank-level relation of one rank's dumps; `phases` as [phases] has them."""
+def analyzed(
+    *dumps: pa.Table, rank: int = 0, device: str | None = None, phases: Sequence[tuple[str, str]] = ()
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection with every rank-level relation of one rank's dumps, recorded on that device.
+
+    Args:
+        phases: Names and patterns, as [phases] of a run has them.
+    """
     con = connection()
     for n, table in enumerate(dumps):
         con.register(f"dump{n}", table)
@@ -64,7 +70,12 @@ def analyzed(*dumps: pa.Table, rank: int = 0, phases: Sequence[tuple[str, str]] 
         [len(dumps)],
     )
     load_phases(con, phases)
-    evaluate(con, "rank", ["events", "context", "dump_facts", "phase_patterns"])
+    con.execute(
+        "CREATE TABLE told_hardware AS SELECT $1::VARCHAR AS device, NULL::VARCHAR AS dtype,"
+        " NULL::DOUBLE AS peak_flops, NULL::DOUBLE AS hbm_bytes_per_s, NULL::DOUBLE AS link_bytes_per_s",
+        [device],
+    )
+    evaluate(con, "rank", ["events", "context", "dump_facts", "phase_patterns", "told_hardware"])
     return con
 
 

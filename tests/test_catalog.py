@@ -32,7 +32,7 @@ DATA = tuple(sorted(p.stem for p in (ROOT / "sql" / "data").glob("*.csv")))
 GIVEN: dict[Scope, set[str]] = {
     "lib": set(),
     "dump": {"raw", "context", *DATA},
-    "rank": {"events", "context", "dump_facts", "phase_patterns", *DATA},
+    "rank": {"events", "context", "dump_facts", "phase_patterns", "told_hardware", *DATA},
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps", "parallel"},
@@ -83,7 +83,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "fleet": _SESSION,
     "check": _SESSION,
-    "page": {*_SESSION, "page"},
+    "page": {*_SESSION, "predict", "page"},
 }
 """Scopes whose relations each scope may read."""
 
@@ -168,6 +168,7 @@ def chain() -> dict[str, Columns]:
     raw = [*arrow_columns(RAW_SCHEMA), ("row_id", "BIGINT")]
     found |= evaluated("lib", {})
     found |= evaluated("dump", {"raw": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]})
+    rates = ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
     found |= evaluated(
         "rank",
         {
@@ -175,6 +176,7 @@ def chain() -> dict[str, Columns]:
             "context": [("rank", "INTEGER")],
             "dump_facts": [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")],
             "phase_patterns": PHASES,
+            "told_hardware": [("device", "VARCHAR"), ("dtype", "VARCHAR"), *((n, "DOUBLE") for n in rates)],
         },
     )
     dumps = arrow_columns(DUMP_TABLE)
@@ -388,7 +390,8 @@ def test_relations_come_after_what_they_read() -> None:
 
 
 def test_what_is_given_is_not_made_again() -> None:
-    names = [r.name for r in catalog.needed("rank", {"events", "context", "dump_facts", "phase_patterns", *DATA})]
+    given = {"events", "context", "dump_facts", "phase_patterns", "told_hardware", *DATA}
+    names = [r.name for r in catalog.needed("rank", given)]
     assert "events" not in names
     assert names.index("_activities") < names.index("_coverage") < names.index("rank_captures")
 

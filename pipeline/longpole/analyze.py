@@ -170,6 +170,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
         "parallel",
         "run_config",
         "phase_patterns",
+        "told_hardware",
     }
     given.update(catalog.data_names())
     if task.scope == "path":
@@ -211,9 +212,15 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     return published
 
 
+_HARDWARE = ("device", "dtype", "peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
+"""Keys of [hardware] that a rank's clocks run by; without a device there, it is the one that its dumps name."""
+
+
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
+    told = config.parse(manifest.config, "config.toml")
+    figures, phases = told.figures(), tuple(told.phases.items())
+    hardware = tuple(f for f in figures if f[0].removeprefix("hardware_") in _HARDWARE)
     tasks: list[AnalyzeTask] = []
-    phases = tuple(config.parse(manifest.config, "config.toml").phases.items())
     by_rank: dict[int, list[PublishedFile]] = {}
     for file in manifest.of("events"):
         assert file.rank is not None
@@ -229,7 +236,8 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
             catalog.fingerprint("rank"),
             SCHEMA_VERSION,
             rank,
-            [(f.digest, d.is_truncated, d.n_dropped) for d, f in ordered],
+            [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
+            [value for _, _, value in hardware],
             phases,
         )
         tasks.append(
@@ -238,7 +246,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                Told(tuple(d for d, _ in ordered), phases=phases),
+                Told(tuple(d for d, _ in ordered), figures=hardware, phases=phases),
                 inputs,
                 memory,
                 rank=rank,
@@ -301,7 +309,7 @@ _RUN_READS = (
 )
 
 
-_MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
+_MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
@@ -380,6 +388,17 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     if "run_config" in read:
         figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
         con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
+    if "told_hardware" in read:
+        told = {name.removeprefix("hardware_"): value for name, _, value in task.told.figures}
+        recorded = {d.device_name for d in task.told.dumps}
+        device = told["device"] or (recorded.pop() if len(recorded) == 1 else None)
+        con.execute(
+            "CREATE TABLE told_hardware (device VARCHAR, dtype VARCHAR, peak_flops DOUBLE, hbm_bytes_per_s DOUBLE,"
+            " link_bytes_per_s DOUBLE)"
+        )
+        con.execute(
+            "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
+        )
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, load_phases, reading, write_ordered
 from longpole.errors import LongpoleError, StoreError
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
+from longpole.units import duration_text
 
 KINDS = ("compute", "comm", "copy", "host", "input", "sync", "launch", "turnaround", "unknown")
 """Kinds of the path's time that a change may name."""
@@ -38,6 +40,8 @@ LEAST_RANKS_OF_A_MEDIAN = 3
 
 _PHASES = ("forward", "backward", "sync", "optimizer", "input")
 """Phases that every run has, as _activity_phases names them."""
+
+_KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
 
 What = Literal["scale", "fix", "exposed", "waits"]
 
@@ -63,6 +67,31 @@ class Change:
     def reaches(self, rank: int) -> bool:
         """Whether it changes that rank's own graph; the rest is changed where ranks meet."""
         return self.what in ("scale", "fix") and self.group is None and self.rank in (None, rank)
+
+    def in_words(self) -> str:
+        """Return the change as a person says it; names of the dump are in it as they are."""
+        if self.what == "exposed":
+            most = "" if self.amount_ns is None else f" up to {duration_text(self.amount_ns)}"
+            return f"exposed exchange gone{most}"
+        if self.what == "waits":
+            return "no waiting for later ranks in collectives"
+        what = _KIND_WORDS.get(self.kind or "", self.kind or "all work")
+        if self.what == "fix":
+            whose = "every rank" if self.rank is None else f"rank {self.rank}"
+            return f"{whose}'s {what} at the ranks' median" if self.kind else f"{whose} at the ranks' median"
+        if self.pattern is not None:
+            name = re.sub(r"\\(.)", r"\1", self.pattern).removeprefix("^").removesuffix("$")
+            what = f"`{name}`" if self.kind in (None, "compute") else f"{what} in `{name}`"
+        where = "".join(
+            [
+                f" of rank {self.rank}" if self.rank is not None else "",
+                f" in {self.phase}" if self.phase else "",
+                f" of group {self.group}" if self.group else "",
+            ]
+        )
+        factor = self.factor if self.factor is not None else 1.0
+        how = "gone" if factor == 0 else "twice as fast" if factor == 0.5 else f"x {factor:g}"
+        return f"{what}{where} {how}"
 
 
 _BESIDE = ("predictions", "step_replays")

@@ -1,20 +1,32 @@
 -- One row per what-if that prices stragglers, rank set to the median of all ranks in it.
 --
 -- scenario  INTEGER  Number, from 1.
--- measure   VARCHAR  S, all ranks; fix, one straggler; M_W, the slowest 3 % of the ranks; M_S, the last pipeline stage.
+-- measure   VARCHAR  S, all ranks; fix, one straggler, or the ranks of a slow stage; M_W, the slowest 3 % of the ranks; M_S, the last pipeline stage.
 -- dimension VARCHAR  run, rank, workers or stage.
--- group_key VARCHAR  all; the rank; slowest; the stage.
+-- group_key VARCHAR  all; the rank, or the stage as straggler_ranks has it; slowest; the stage's number.
 -- rank      INTEGER  Rank; NULL for all.
 --
 -- Scope: run
 -- Order: scenario, rank
--- How: only the five ranks that were waited for longest have a scenario of their own; slowest are those of them that make
+-- How: only the five ranks or stages that were waited for longest have a scenario of their own, and no link: a rank at the
+-- median keeps it. slowest are those of them that make
 -- 3 % of the ranks, at least one.
 WITH slowest AS (
     SELECT
         rank,
+        cause,
+        coalesce(place, rank::VARCHAR) AS unit,
         row_number() OVER (ORDER BY late_ns DESC, rank) AS place
     FROM straggler_ranks
+    WHERE cause <> 'link'
+),
+
+units AS (
+    SELECT
+        unit,
+        row_number() OVER (ORDER BY min(place)) AS unit_place
+    FROM slowest
+    GROUP BY unit
 ),
 
 recorded AS (
@@ -36,13 +48,14 @@ listed AS (
         NULL::INTEGER AS rank
     UNION ALL
     SELECT
-        1 + place AS place,
+        1 + units.unit_place AS place,
         'fix' AS measure,
-        'rank' AS dimension,
-        rank::VARCHAR AS group_key,
-        rank
+        CASE slowest.cause WHEN 'stage' THEN 'stage' ELSE 'rank' END AS dimension,
+        slowest.unit AS group_key,
+        slowest.rank
     FROM slowest
-    WHERE place <= 5
+    JOIN units ON slowest.unit = units.unit
+    WHERE units.unit_place <= 5
     UNION ALL
     SELECT
         7 AS place,

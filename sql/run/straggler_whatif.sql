@@ -1,7 +1,7 @@
 -- One row per measure, group: what a group of ranks costs the run, by a replay with it at the median of all ranks.
 --
--- measure     VARCHAR  S, slowdown: step time over that with all ranks at the median. fix, step time over that with the rank at
---     the median. M_W and M_S, the share of the slowdown that goes with the slowest ranks, or the last stage, at the median.
+-- measure     VARCHAR  S, slowdown: step time over that with all ranks at the median. fix, step time over that with the rank, or
+--     the ranks of a slow stage, at the median. M_W and M_S, the share of the slowdown that goes with the slowest ranks, or the last stage, at the median.
 -- dimension   VARCHAR  What the group is of: run, step, rank, workers for the slowest 3 %, or stage.
 -- group_key   VARCHAR  Which group; all for the run, slowest for workers.
 -- value_ratio DOUBLE   The measure; NULL where it would mislead: see verdict.

@@ -13,7 +13,7 @@ from longpole import __version__
 from longpole.cli.compare import compared
 from longpole.cli.options import RunArgument, StoreOption, open_store, stderr
 from longpole.errors import LongpoleError, UsageError
-from longpole.report import compare_page, overview, page
+from longpole.report import compare_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
 
 OutputOption = Annotated[str | None, Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html.")]
@@ -49,8 +49,7 @@ def report(
         html = compare_page.render(found, tool_version=__version__)
     else:
         with Session(target, [run]) as session, session.explaining():
-            data = overview.build(session.con, run)
-        html = page.render(data, tool_version=__version__)
+            html, _ = of_run.told(session.con, run, tool_version=__version__)
     write_page(path, html)
     stderr().print(f"wrote {path}")
 

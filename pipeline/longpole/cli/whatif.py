@@ -189,35 +189,6 @@ def _candidates(store: Store, run: str) -> list[Scenario]:
     ]
 
 
-_KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
-
-
-def _in_words(change: Change) -> str:
-    """Return a change as a person says it."""
-    if change.what == "exposed":
-        most = "" if change.amount_ns is None else f" up to {duration_text(change.amount_ns)}"
-        return f"exposed exchange gone{most}"
-    if change.what == "waits":
-        return "no waiting for later ranks in collectives"
-    what = _KIND_WORDS.get(change.kind or "", change.kind or "all work")
-    if change.what == "fix":
-        whose = "every rank" if change.rank is None else f"rank {change.rank}"
-        return f"{whose}'s {what} at the ranks' median" if change.kind else f"{whose} at the ranks' median"
-    if change.pattern is not None:
-        name = re.sub(r"\\(.)", r"\1", change.pattern).removeprefix("^").removesuffix("$")
-        what = f"`{name}`" if change.kind in (None, "compute") else f"{what} in `{name}`"
-    where = "".join(
-        [
-            f" of rank {change.rank}" if change.rank is not None else "",
-            f" in {change.phase}" if change.phase else "",
-            f" of group {change.group}" if change.group else "",
-        ]
-    )
-    factor = change.factor if change.factor is not None else 1.0
-    how = "gone" if factor == 0 else "twice as fast" if factor == 0.5 else f"x {factor:g}"
-    return f"{what}{where} {how}"
-
-
 def _total(answer: Answer, scenario: int) -> dict[str, Any]:
     return answer.totals.row(by_predicate=pl.col("scenario") == scenario, named=True)
 
@@ -230,7 +201,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
     row = _total(answer, 1)
     lines = [
         f"run {run}: {row['n_steps']} steps, {duration_text(row['measured_ns'])} as recorded; {_allowance(row)}",
-        *(f"change: {printable(_in_words(change))}" for change in scenario),
+        *(f"change: {printable(change.in_words())}" for change in scenario),
         f"predicted {duration_text(row['predicted_ns'])}: {_saved(row['saved_ns'])}, speedup {_ratio(row)}",
     ]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -259,7 +230,7 @@ def _print_gains(run: str, scenarios: Sequence[Scenario], answer: Answer) -> Non
     for name, justify in (("speedup", "right"), ("saved", "right"), ("change", "left")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in _gains(answer):
-        words = "; ".join(_in_words(c) for c in scenarios[row["scenario"] - 1])
+        words = "; ".join(c.in_words() for c in scenarios[row["scenario"] - 1])
         table.add_row(_ratio(row), duration_text(row["saved_ns"]), printable(words))
     if not table.row_count:
         _write(f"{head}\nno single change asked about would save a thousandth of it", None)
@@ -281,7 +252,7 @@ def _print_json(run: str, scenarios: Sequence[Scenario], answer: Answer) -> None
         number = row.pop("scenario")
         steps = answer.steps.filter(pl.col("scenario") == number).drop("scenario", "capture")
         changes = [
-            {"words": _in_words(c)} | {k: v for k, v in vars(c).items() if v is not None} for c in scenarios[number - 1]
+            {"words": c.in_words()} | {k: v for k, v in vars(c).items() if v is not None} for c in scenarios[number - 1]
         ]
         listed.append({"changes": changes, **row, "steps": list(steps.iter_rows(named=True))})
     sys.stdout.write(json.dumps({"run": run, "scenarios": listed}, indent=1) + "\n")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from longpole.report import changes, charts, words
+from longpole.report import changes, charts, document, words
 from longpole.report.compare import Comparison, Part
-from longpole.report.page import KIND_COLOURS, Figure, Section, assemble
+from longpole.report.page import KIND_COLOURS, Figure, Section
 
 _TITLES = {
     "time": "Change of a rank's time by what its device did",
@@ -21,21 +21,24 @@ _COLUMNS = ("item", "place", "baseline_ns", "value_ns", "change_ns", "noise_ns",
 
 def render(data: Comparison, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    head = data.head
-    return assemble(
+    head, figures = data.head, _figures(data)
+    return document.render(
         "compare.html.j2",
-        _figures(data),
+        [document.drawing(figure.id, figure.chart) for figure in figures if figure.chart is not None],
         _datasets(data),
-        0,
-        data=data,
-        head=head,
-        tool_version=tool_version,
-        sections={section.id: section for section in sections(data)},
-        verdict=changes.verdict(head),
-        because=changes.because(head),
-        reasons=changes.reasons(head),
-        dimensions=dict(changes.DIMENSIONS),
-        kind_colours=KIND_COLOURS,
+        n_bins=0,
+        context={
+            "data": data,
+            "head": head,
+            "tool_version": tool_version,
+            "sections": {section.id: section for section in sections(data)},
+            "figures": {figure.id: figure for figure in figures},
+            "verdict": changes.verdict(head),
+            "because": changes.because(head),
+            "reasons": changes.reasons(head),
+            "dimensions": dict(changes.DIMENSIONS),
+            "kind_colours": KIND_COLOURS,
+        },
     )
 
 
@@ -138,7 +141,7 @@ def _figures(data: Comparison) -> list[Figure]:
     return drawn
 
 
-def _datasets(data: Comparison) -> dict[str, dict[str, list[Any]]]:
+def _datasets(data: Comparison) -> document.Datasets:
     charted = {_rows(dimension): [_row(part) for part in data.of(dimension)] for dimension in _TITLES}
     columns = {
         name: {column: [row[column] for row in rows] for column in (*_COLUMNS, "is_changed")}
