@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from longpole import __version__
+from longpole.cli.compare import compared
 from longpole.cli.options import RunArgument, StoreOption, open_store, stderr
-from longpole.errors import LongpoleError
-from longpole.report import of_run
-from longpole.session import Session
+from longpole.errors import LongpoleError, UsageError
+from longpole.report import compare_page, of_run
+from longpole.session import DEFAULT_SESSION_MEMORY, Session
 
 OutputOption = Annotated[str | None, Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html.")]
 
@@ -24,7 +25,10 @@ def report(
     run: RunArgument,
     /,
     *,
-    kind: Annotated[Literal["overview"], Parameter(help="Which page.")] = "overview",
+    kind: Annotated[
+        Literal["overview", "compare"], Parameter(help="Which page: the run, or how it differs from its --baseline.")
+    ] = "overview",
+    baseline: Annotated[str | None, Parameter(help="Of a comparison, the run to compare with.")] = None,
     store: StoreOption = None,
     output: OutputOption = None,
     force: Annotated[bool, Parameter(help="Overwrite a file that is no page of longpole's.")] = False,
@@ -33,11 +37,19 @@ def report(
 
     Example: longpole report nightly-2117 -o page.html
     """
+    if kind == "compare" and baseline is None:
+        raise UsageError("a comparison needs the run to compare with", "Name it with --baseline.")
+    if kind != "compare" and baseline is not None:
+        raise UsageError(f"an {kind} has no baseline", "Leave out --baseline, or ask for --kind compare.")
     target = open_store(store)
     target.manifest(run)
     path = page_path(output, f"{run}.html", force=force)
-    with Session(target, [run]) as session, session.explaining():
-        html, _ = of_run.told(session.con, run, tool_version=__version__)
+    if baseline is not None:
+        found = compared(target, baseline, run, memory=DEFAULT_SESSION_MEMORY)
+        html = compare_page.render(found, tool_version=__version__)
+    else:
+        with Session(target, [run]) as session, session.explaining():
+            html, _ = of_run.told(session.con, run, tool_version=__version__)
     write_page(path, html)
     stderr().print(f"wrote {path}")
 
