@@ -1,14 +1,14 @@
-"""The overview as one self-contained HTML file: same data, same bytes.
+"""The overview as one self-contained HTML file, and the document that every page is: same data, same bytes.
 
-Everything a dump could have written reaches the page through Jinja's autoescape; the block of chart data holds numbers
-alone and is escaped besides.
+Everything a dump could have written reaches the page through Jinja's autoescape, or in the block of chart data as a
+JSON string in which nothing can end the block.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -129,33 +129,56 @@ class Figure:
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     figures = _figures(data)
+    return document(
+        "overview.html.j2",
+        figures,
+        _datasets(data),
+        n_bins=data.step_bins.height,
+        tool_version=tool_version,
+        data=data,
+        run=data.run,
+        sections={section.id: section for section in SECTIONS},
+        ranks_seen=words.ranks_seen(data.run),
+        summary=words.summary(data.run),
+        caveats=words.caveats(data.run),
+        nobody=words.nobody_named(data.late),
+        causes=charts.CAUSES,
+        kinds=[(kind_colour(kind), kind) for kind in charts.KINDS],
+        parts=_PARTS,
+        kind_colours=KIND_COLOURS,
+        path_colours={kind: kind_colour(kind) for kind in charts.KINDS},
+    )
+
+
+def document(
+    template: str,
+    figures: Sequence[Figure],
+    datasets: dict[str, dict[str, list[Any]]],
+    *,
+    n_bins: int,
+    tool_version: str,
+    **context: Any,
+) -> str:
+    """Return a page made of a template, charts and the rows that they name; `n_bins` is 0 without a range of steps.
+
+    Raises:
+        ValueError: A chart names rows that the page has not got; a defect of the package, caught by its tests.
+    """
     drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
-    datasets = _datasets(data)
     check_names(drawings, datasets)
     block = {
-        "bins": data.step_bins.height,
+        "bins": n_bins,
         "charts": drawings,
         "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
         "datasets": datasets,
     }
     return (
         _environment()
-        .get_template("overview.html.j2")
+        .get_template(template)
         .render(
-            data=data,
-            run=data.run,
-            tool_version=tool_version,
-            sections={section.id: section for section in SECTIONS},
+            context,
             figures={figure.id: figure for figure in figures},
-            ranks_seen=words.ranks_seen(data.run),
-            summary=words.summary(data.run),
-            caveats=words.caveats(data.run),
-            nobody=words.nobody_named(data.late),
-            causes=charts.CAUSES,
-            kinds=[(_kind_colour(kind), kind) for kind in charts.KINDS],
-            parts=_PARTS,
-            kind_colours=KIND_COLOURS,
-            path_colours={kind: _kind_colour(kind) for kind in charts.KINDS},
+            tool_version=tool_version,
             variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
             style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
             bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
@@ -192,7 +215,8 @@ _PARTS = (
 )
 
 
-def _kind_colour(kind: str) -> str:
+def kind_colour(kind: str) -> str:
+    """Return the theme's name of the colour of a kind of critical path."""
     return "idle" if kind == "unknown" else kind
 
 
