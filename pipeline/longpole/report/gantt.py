@@ -28,6 +28,9 @@ PAINTS = {"wait": "comm", "call": "host", "range": "unknown"}
 OVERLAPS = 2_000
 """Pieces of the path reach this part of the step under the next, or anti-aliased edges let the page shine through."""
 
+PATH_OVERLAPS = 400
+"""In the path's own row they reach further: pieces of less than a pixel would be blended with the page."""
+
 _PATH_LANE = "critical path"
 
 
@@ -291,6 +294,7 @@ def _path_rows(step: StepData) -> alt.Chart:
         .transform_calculate(
             start_ms="datum.offset_ns / 1e6",
             end_ms="datum.end_ns / 1e6",
+            under_ms=f"datum.end_ns / 1e6 + {step.step.length_ns / 1e6 / PATH_OVERLAPS}",
             drawn_ms=f"datum.end_ns / 1e6 + {step.step.length_ns / 1e6 / OVERLAPS}",
             path_ns="datum.end_ns - datum.offset_ns",
             segments="datum.n_segments + (datum.n_segments == 1 ? ' segment' : ' segments')",
@@ -324,7 +328,7 @@ def _path(step: StepData) -> alt.Chart:
         .mark_rect(clip=True)
         .encode(
             x=_time(step, "start_ms"),
-            x2="drawn_ms",
+            x2="under_ms",
             y=_place(step, "y0"),
             y2="y1",
             color=alt.Color("kind:N", legend=None, scale=alt.Scale(domain=list(KINDS), range="diverging")),

@@ -68,9 +68,9 @@ def sections(step: int) -> dict[str, Section]:
             ("events", "rank_clocks", "collectives", "step_critical_path"),
             "SELECT rank, stream, thread, category, kind, name, start_ns, duration_ns FROM events "
             f"WHERE step = {step} ORDER BY rank, start_ns, duration_ns DESC, row_id",
-            "Each rank has its launching thread's outermost ranges and calls, and its streams, on one clock. The critical "
-            "path is the chain of work that decided the step's length: the top row says what it waited for, a dark line "
-            "below a lane where it ran, an upright line where it went to another rank.",
+            "Each rank has its launching thread's outermost ranges and calls, and its streams, on one clock. The "
+            "critical path is the chain of work that decided the step's length: the top row says what it waited for, a "
+            "dark line below a lane where it ran, an upright line where it went to another rank.",
         ),
         Section(
             "ranks",
@@ -268,13 +268,7 @@ def _timeline(step: StepData) -> Figure:
     if step.bars.height == 0:
         return Figure(id_, "n/a: the store has no event of this step; pruned events come back by ingesting their dumps")
     n_rows = step.bars.height + 3 * step.path.height
-    return Figure(
-        id_,
-        _timeline_finding(step),
-        gantt.timeline(step),
-        "canvas" if n_rows > SVG_ROWS else "svg",
-        note=_thinned(step),
-    )
+    return Figure(id_, _timeline_finding(step), gantt.timeline(step), "canvas" if n_rows > SVG_ROWS else "svg")
 
 
 def _timeline_finding(step: StepData) -> str:
