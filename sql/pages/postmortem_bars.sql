@@ -18,7 +18,7 @@
 -- How: events that overlap the step in time, of whatever step they are; on the host the outermost of each thread, without ranges
 -- that hold all the step. An event of a bin or more, one of $n_bins of the step, is a bar by itself; shorter ones of one kind that
 -- start in one bin are one. Shown are up to $max_streams streams and $max_threads threads, each beyond the first busy or on the
--- critical path for a thousandth of the step: those on the path, then those with most work, or most calls. What began before $read_ns is not seen. Times: own clock, aligned where
+-- critical path for a thousandth of the step: the thread with most calls, those on the path, then those with most work. What began before $read_ns is not seen. Times: own clock, aligned where
 -- $start_ns, the step's start on the run's clock, is given, else from $from_ns. Parameters: $run, $rank, $step, $from_ns, $to_ns,
 -- $read_ns, $start_ns, $length_ns, $n_bins, $max_streams, $max_threads.
 WITH clock AS (
@@ -99,6 +99,15 @@ on_path AS (
     GROUP BY lane
 ),
 
+counted AS (
+    SELECT
+        lane AS counted_lane,
+        count(*) AS n_seen,
+        count(*) FILTER (category IN ('runtime', 'driver')) AS n_calls
+    FROM seen
+    GROUP BY lane
+),
+
 lanes AS (
     SELECT
         outer_events.lane,
@@ -107,23 +116,30 @@ lanes AS (
         sum(outer_events.own_ns) AS lane_ns,
         coalesce(any_value(on_path.path_ns), 0) * 1000 >= $length_ns::BIGINT AS is_on_path,
         count(*) FILTER (outer_events.kind = 'compute') > 0 AS has_compute,
-        (
-            SELECT count(*) FROM seen WHERE seen.lane = outer_events.lane AND seen.category IN ('runtime', 'driver')
-        ) AS n_calls
+        any_value(counted.n_calls) AS n_calls,
+        any_value(counted.n_seen) AS n_seen
     FROM outer_events
+    JOIN counted ON outer_events.lane = counted.counted_lane
     LEFT JOIN on_path ON outer_events.lane = on_path.path_lane
     GROUP BY outer_events.lane, outer_events.shows
+),
+
+busy_threads AS (
+    SELECT
+        lane,
+        bool_or(is_on_path) AS is_on_path,
+        coalesce(sum(lane_ns) FILTER (shows = 'calls'), 0) AS lane_ns,
+        row_number() OVER (ORDER BY max(n_calls) DESC, max(n_seen) DESC, lane) AS call_place
+    FROM lanes
+    WHERE shows <> 'work'
+    GROUP BY lane
 ),
 
 threads AS (
     SELECT
         lane,
-        row_number() OVER (
-            ORDER BY bool_or(is_on_path) DESC, max(n_calls) DESC, sum(lane_ns) FILTER (shows = 'calls') DESC NULLS LAST, lane
-        ) AS thread_no
-    FROM lanes
-    WHERE shows <> 'work'
-    GROUP BY lane
+        row_number() OVER (ORDER BY call_place = 1 DESC, is_on_path DESC, lane_ns DESC, lane) AS thread_no
+    FROM busy_threads
 ),
 
 streams AS (

@@ -33,20 +33,21 @@ sized AS (
     SELECT
         *,
         duration_ns >= bin_ns AS is_long,
-        count(*) FILTER (duration_ns >= bin_ns) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS island_no
+        sum((duration_ns >= bin_ns)::BIGINT) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS island_no
     FROM segments
 ),
 
 grouped AS (
     SELECT
         *,
-        row(island_no, is_long, CASE WHEN NOT is_long THEN offset_ns // bin_ns END) AS cell
+        CASE WHEN is_long THEN -1 ELSE offset_ns // bin_ns END AS bin_no
     FROM sized
 ),
 
 names AS (
     SELECT
-        cell,
+        island_no,
+        bin_no,
         rank,
         lane,
         kind,
@@ -57,12 +58,13 @@ names AS (
         min(seq) AS first_seq,
         min(offset_ns) AS first_ns
     FROM grouped
-    GROUP BY cell, rank, lane, kind, name
+    GROUP BY island_no, bin_no, rank, lane, kind, name
 ),
 
 pieces AS (
     SELECT
-        cell,
+        island_no,
+        bin_no,
         rank,
         lane,
         kind,
@@ -73,15 +75,15 @@ pieces AS (
         min(first_ns) AS first_ns,
         arg_max(name, (name_ns, -first_seq)) AS name
     FROM names
-    GROUP BY cell, rank, lane, kind
+    GROUP BY island_no, bin_no, rank, lane, kind
 ),
 
 laid AS (
     SELECT
         *,
         (
-            min(first_ns) OVER (PARTITION BY cell)
-            + sum(duration_ns) OVER (PARTITION BY cell ORDER BY first_seq ROWS UNBOUNDED PRECEDING) - duration_ns
+            min(first_ns) OVER (PARTITION BY island_no, bin_no)
+            + sum(duration_ns) OVER (PARTITION BY island_no, bin_no ORDER BY first_seq ROWS UNBOUNDED PRECEDING) - duration_ns
         )::BIGINT AS offset_ns
     FROM pieces
 )

@@ -22,9 +22,10 @@ WITH segments AS (
         path.*,
         steps.start_ns AS step_start_ns,
         steps.duration_ns AS step_ns,
-        (path.rank, path.lane, path.kind, path.name) IS DISTINCT FROM (
-            lag(path.rank) OVER in_time, lag(path.lane) OVER in_time, lag(path.kind) OVER in_time, lag(path.name) OVER in_time
-        ) AS is_new
+        path.rank IS DISTINCT FROM lag(path.rank) OVER in_time
+        OR path.lane IS DISTINCT FROM lag(path.lane) OVER in_time
+        OR path.kind IS DISTINCT FROM lag(path.kind) OVER in_time
+        OR path.name IS DISTINCT FROM lag(path.name) OVER in_time AS is_new
     FROM step_critical_path AS path
     JOIN steps ON path.run = steps.run AND path.step = steps.step
     WHERE path.run = $run AND path.step = $step::BIGINT
@@ -34,7 +35,7 @@ WITH segments AS (
 blocks AS (
     SELECT
         *,
-        count(*) FILTER (is_new) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS block_no
+        sum(is_new::BIGINT) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS block_no
     FROM segments
 ),
 

@@ -208,14 +208,15 @@ def _time(step: StepData, field: str) -> alt.X:
 
 def _place(step: StepData, field: str) -> alt.Y:
     known = lanes(step.bars)
-    labels = [_PATH_LANE if step.path.height else "", *(lane.label for lane in known)]
+    top = -1 if step.path.height else 0
+    labels = [_PATH_LANE, *(lane.label for lane in known)]
     texts = ", ".join(f"'{label}'" for label in _plain(labels))
     return alt.Y(
         f"{field}:Q",
         title=None,
-        scale=alt.Scale(domain=[-1.5, len(known) - 0.5], reverse=True, nice=False, zero=False),
+        scale=alt.Scale(domain=[top - 0.5, len(known) - 0.5], reverse=True, nice=False, zero=False),
         axis=alt.Axis(
-            values=list(range(-1, len(known))),
+            values=list(range(top, len(known))),
             labelExpr=f"[{texts}][datum.value + 1]",
             grid=False,
             ticks=False,

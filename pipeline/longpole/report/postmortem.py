@@ -32,14 +32,14 @@ N_BINS = 400
 MIN_BINS = 25
 """Fewer than these parts say nothing."""
 
-MAX_BARS = 24_000
-"""Bars of all timelines of a page: 2 MB of its text."""
+MAX_BARS = 30_000
+"""Bars of all timelines of a page: 2 MB of its text, drawn in two seconds."""
 
 MAX_STREAMS = 4
 """Streams of a rank: compute, copies and two communicators."""
 
-MAX_THREADS = 2
-"""Threads of a rank: the one that launches, and autograd's."""
+MAX_THREADS = 3
+"""Threads of a rank: the one that launches, autograd's and another; without a device, two that exchange."""
 
 MAX_COLLECTIVES = 40
 """Collectives of a step told one by one, those with the longest skew."""
@@ -246,9 +246,9 @@ def _bars(
     while True:
         frames = [_rank_bars(con, one, step, rank, n_bins) for rank in drawn]
         bars = pl.concat(frames)
-        if bars.height <= max_bars or n_bins // 2 < MIN_BINS:
+        if bars.height <= max_bars or n_bins == MIN_BINS:
             return n_bins, bars
-        n_bins //= 2
+        n_bins = max(MIN_BINS, min(n_bins - 1, n_bins * max_bars // bars.height))
 
 
 def _rank_bars(
