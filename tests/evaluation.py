@@ -47,8 +47,8 @@ def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^Profil
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 
 
-def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
-    """Return a connection with every rank-level relation of one rank's dumps."""
+def analyzed(*dumps: pa.Table, rank: int = 0, device: str | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection with every rank-level relation of one rank's dumps, recorded on that device."""
     con = connection()
     for n, table in enumerate(dumps):
         con.register(f"dump{n}", table)
@@ -62,7 +62,12 @@ def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
         " FROM range($1) AS t (n)",
         [len(dumps)],
     )
-    evaluate(con, "rank", ["events", "context", "dump_facts"])
+    con.execute(
+        "CREATE TABLE told_hardware AS SELECT $1::VARCHAR AS device, NULL::VARCHAR AS dtype,"
+        " NULL::DOUBLE AS peak_flops, NULL::DOUBLE AS hbm_bytes_per_s, NULL::DOUBLE AS link_bytes_per_s",
+        [device],
+    )
+    evaluate(con, "rank", ["events", "context", "dump_facts", "told_hardware"])
     return con
 
 

@@ -21,7 +21,13 @@ def inline(task: Callable[[Any], T], tasks: Sequence[Any]) -> list[T]:
 
 
 def make_run(
-    store: Store, run: str, dumps: Sequence[Path | str], *, config: str = "", rank_pattern: str | None = None
+    store: Store,
+    run: str,
+    dumps: Sequence[Path | str],
+    *,
+    config: str = "",
+    rank_pattern: str | None = None,
+    has_what_ifs: bool = False,
 ) -> Manifest:
     """Return the manifest of a run made of these dumps, analyzed."""
     settings = parse(config, "run.toml") if config else RunConfig()
@@ -29,4 +35,4 @@ def make_run(
         ingest_run(
             store, run, find([str(d) for d in dumps]), settings, config, run_tasks=inline, rank_pattern=rank_pattern
         )
-        return analyze_run(store, run, run_tasks=inline)
+        return analyze_run(store, run, run_tasks=inline, has_what_ifs=has_what_ifs)

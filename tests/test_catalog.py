@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import duckdb
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pytest
 
 from longpole import catalog
 from longpole.catalog import Relation, Scope
+from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
@@ -29,10 +30,11 @@ DATA = tuple(sorted(p.stem for p in (ROOT / "sql" / "data").glob("*.csv")))
 GIVEN: dict[Scope, set[str]] = {
     "lib": set(),
     "dump": {"raw", "context", *DATA},
-    "rank": {"events", "context", "dump_facts", *DATA},
+    "rank": {"events", "context", "dump_facts", "told_hardware", *DATA},
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
-    "run": {"dumps"},
+    "run": {"dumps", "parallel"},
+    "mfu": {"dumps", "run_config", *DATA},
     "path": {"events", "context", "dump_facts", *DATA},
     "elements": {"events", "context", "dump_facts", *DATA},
     "medians": set(),
@@ -40,6 +42,7 @@ GIVEN: dict[Scope, set[str]] = {
     "predict": {"changes", "scenarios"},
     "paths": {"shard"},
     "replay": set(),
+    "priced": set(),
     "ops": {"raw_ops"},
     "timeline": {*DATA},
     "replays": {*DATA},
@@ -51,9 +54,9 @@ GIVEN: dict[Scope, set[str]] = {
 }
 """Tables that no relation makes, by the scope that is given them."""
 
-_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run"}
+_RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "dump", "fleet"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "priced", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
@@ -61,12 +64,14 @@ BELOW: dict[Scope, set[Scope]] = {
     "rank": {"lib", "rank"},
     "clock": {"lib", "rank", "clock"},
     "steps": {"lib", "rank", "clock", "steps"},
-    "run": _RUN,
+    "run": _RUN - {"mfu"},
+    "mfu": _RUN,
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
     "elements": {"lib", "rank", "clock", "graph"},
     "medians": {"elements"},
     "graph": {"lib", "rank", "clock", "path", "graph", "medians"},
-    "predict": {"lib", "rank", "clock", "steps", "graph", "predict", "replay"},
+    "predict": {"lib", "rank", "clock", "steps", "run", "graph", "predict", "replay"},
+    "priced": {"run", "whatif"},
     "paths": {"path", "paths"},
     "replay": {"replay", "predict"},
     "ops": {"lib", "ops"},
@@ -76,7 +81,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "fleet": _SESSION,
     "check": _SESSION,
-    "page": {*_SESSION, "page"},
+    "page": {*_SESSION, "predict", "page"},
 }
 """Scopes whose relations each scope may read."""
 
@@ -161,18 +166,20 @@ def chain() -> dict[str, Columns]:
     raw = [*arrow_columns(RAW_SCHEMA), ("row_id", "BIGINT")]
     found |= evaluated("lib", {})
     found |= evaluated("dump", {"raw": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]})
+    rates = ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
     found |= evaluated(
         "rank",
         {
             "events": [("dump_no", "BIGINT"), *found["events"]],
             "context": [("rank", "INTEGER")],
             "dump_facts": [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")],
+            "told_hardware": [("device", "VARCHAR"), ("dtype", "VARCHAR"), *((n, "DOUBLE") for n in rates)],
         },
     )
     dumps = arrow_columns(DUMP_TABLE)
     shard = [("first_step", "BIGINT"), ("last_step", "BIGINT")]
     topology = [("rank", "INTEGER"), *((n, "VARCHAR") for n in ("host", "node", "rack", "rail"))]
-    parallel = [(n, "INTEGER") for n in ("dp", "tp", "pp", "ep", "cp")]
+    parallel = [(n, "BIGINT") for n in get_type_hints(Parallel)]
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
     found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
@@ -195,9 +202,12 @@ def chain() -> dict[str, Columns]:
     }
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
-    found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps"), "dumps": dumps})
+    found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
+    found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
+    priced = {n: found[n] for n in ("straggler_scenarios", "opportunity_changes")}
+    found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
     found |= evaluated("replay", {"replay_edges": edges})
     found |= evaluated("ops", {"raw_ops": arrow_columns(RAW_OPS)})
@@ -207,6 +217,7 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
+    found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
     found |= evaluated("fleet", views)
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})
@@ -220,10 +231,11 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run")
-            or name == "step_replays"
+            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
+            or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private
+        and KNOWN[name].table == name
     }
     return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], "events": [run, ("rank", "INTEGER"), *found["events"]]}
 
@@ -282,6 +294,11 @@ def test_a_relation_has_no_name_that_is_given_or_that_sql_reserves() -> None:
 @pytest.mark.parametrize("name", sorted(n for n, r in KNOWN.items() if r.scope != "page"))
 def test_the_header_lists_the_columns_the_relation_has(name: str, chain: dict[str, Columns]) -> None:
     assert header_of(KNOWN[name]) == chain[name]
+
+
+@pytest.mark.parametrize("name", sorted(n for n, r in KNOWN.items() if r.table != n))
+def test_what_is_stored_as_another_has_its_columns(name: str, chain: dict[str, Columns]) -> None:
+    assert chain[name] == chain[KNOWN[name].table]
 
 
 @PAGES
@@ -370,7 +387,7 @@ def test_relations_come_after_what_they_read() -> None:
 
 
 def test_what_is_given_is_not_made_again() -> None:
-    names = [r.name for r in catalog.needed("rank", {"events", "context", "dump_facts", *DATA})]
+    names = [r.name for r in catalog.needed("rank", {"events", "context", "dump_facts", "told_hardware", *DATA})]
     assert "events" not in names
     assert names.index("_activities") < names.index("_coverage") < names.index("rank_captures")
 

@@ -19,8 +19,14 @@ embedding_params = 525336576
 layers = 32
 hidden = 4096
 heads = 32
+kv_heads = 8
 head_dim = 128
+d_qk = 128
+d_v = 128
+ffn = 14336
+vocab = 128256
 seq_len = 8192
+tied = false
 experts = 64
 experts_per_token = 6
 
@@ -235,3 +241,34 @@ def test_only_what_links_events_makes_dumps_be_read_again() -> None:
     one = parse("[comm]\nkernels = ['a', 'b']", "run.toml").ingest_key()
     assert one != key
     assert parse("[comm]\nkernels = ['b', 'a']", "run.toml").ingest_key() == one
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "cure"),
+    [
+        ("[model]\nparams = 7\nactive_params = 8", "[model] active_params = 8 is more than params = 7", "wrong"),
+        ("[model]\nparams = 7\nembedding_params = 8", "[model] embedding_params = 8 is more than params = 7", "wrong"),
+        ("[model]\nexperts = 2\nexperts_per_token = 4", "experts_per_token = 4 is more than experts = 2", "wrong"),
+        ("[model]\nheads = 8\nkv_heads = 32", "[model] kv_heads = 32 is more than heads = 8", "wrong"),
+        (
+            "[batch]\ntokens_per_step = 6\nscored_targets_per_step = 8",
+            "scored_targets_per_step = 8 is more than tokens_per_step = 6",
+            "wrong",
+        ),
+        ("[hardware]\ndtype = 'bf61'", "[hardware] dtype = 'bf61' is no element type", "Did you mean bf16?"),
+        ("[hardware]\npeak_flops = 989", "[hardware] peak_flops = 989 is no device's", "FLOP/s, as in 989e12"),
+    ],
+)
+def test_sizes_that_no_model_or_device_has_are_refused(text: str, fact: str, cure: str) -> None:
+    error = refused(text)
+    assert fact in error.fact
+    assert cure in error.cure
+
+
+def test_figures_are_the_keys_of_mfu_with_the_element_type_as_devices_name_it() -> None:
+    figures = {name: (kind, value) for name, kind, value in parse(EVERY_KEY, "run.toml").figures()}
+    assert figures["hardware_dtype"] == ("VARCHAR", "bf16")
+    assert figures["hardware_peak_flops"] == ("DOUBLE", 989e12)
+    assert figures["model_tied"] == ("BOOLEAN", False)
+    assert figures["steps_per_update"] == ("BIGINT", 8)
+    assert not {"steps_marker", "run_job"} & figures.keys()

@@ -15,9 +15,9 @@ LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
         *("catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"),
-        *("chrome_trace", "timelines"),
+        *("chrome_trace", "timelines", "presets", "plan", "whatif"),
     },
-    {"report", "export", "timeline_trace", "analyze", "ingest", "synth", "whatif"},
+    {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
     {"cli", "__main__"},
 )
 """Parts of longpole from the ground up; a part is a module, or a folder with all its modules."""

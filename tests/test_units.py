@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from longpole.errors import UsageError
 from longpole.text import printable
-from longpole.units import bytes_text, duration_text, parse_bytes
+from longpole.units import amount_text, bytes_text, duration_text, parse_amount, parse_bytes, parse_duration, span_text
 
 
 @pytest.mark.parametrize(
@@ -140,3 +140,76 @@ def test_no_control_direction_or_surrogate_character_is_left(text: str) -> None:
         )
     assert len(printable(text)) == len(text)
     printable(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ns"),
+        (5.1e-4, "510.0 µs"),
+        (0.0420896, "42.09 ms"),
+        (119.0, "119.0 s"),
+        (120.0, "2.00 min"),
+        (7_200.0, "2.00 hours"),
+        (546_875.0, "6.33 days"),
+        (86_400.0 * 1_234.5, "1,234 days"),
+    ],
+)
+def test_a_span_of_any_length_has_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert span_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "unit", "text"),
+    [
+        (0, "B", "0 B"),
+        (999, "B", "999 B"),
+        (1_073_741_824, "B", "1.074 GB"),
+        (999_960, "B", "1 MB"),
+        (1_128_000_000_000, "B", "1.128 TB"),
+        (4_200_000_000_000_000_000_000, "FLOP", "4.2e21 FLOP"),
+    ],
+)
+def test_an_amount_has_four_digits_and_a_decimal_prefix(amount: float, unit: str, text: str) -> None:
+    assert amount_text(amount, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "amount"),
+    [
+        ("7e9", "", 7_000_000_000),
+        ("70.5B", "", 70_500_000_000),
+        ("131,072", "", 131_072),
+        ("100_000", "", 100_000),
+        ("-5", "", -5),
+        ("141GB", "B", 141_000_000_000),
+        ("141 GB", "B", 141_000_000_000),
+        ("25MiB", "B", 26_214_400),
+        ("141e9", "B", 141_000_000_000),
+        ("3.35TB/s", "B/s", 3_350_000_000_000),
+        ("400Gbit/s", "B/s", 50_000_000_000),
+        ("450G", "B/s", 450_000_000_000),
+        ("989T", "FLOP/s", 989_000_000_000_000),
+        ("989TFLOP/s", "FLOP/s", 989_000_000_000_000),
+    ],
+)
+def test_an_amount_is_read_as_it_is_written(text: str, unit: str, amount: int) -> None:
+    assert parse_amount(text, unit) == amount  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("", ""), ("x", ""), ("1e999", ""), ("7Q", ""), ("1.", ""), ("7B/s", "B"), ("400Gb/s", "B/s"), ("9" * 400, "")],
+)
+def test_what_is_no_amount_is_refused_with_an_example(text: str, unit: str) -> None:
+    with pytest.raises(UsageError, match=r"is no|is beyond") as caught:
+        parse_amount(text, unit)  # type: ignore[arg-type]
+    assert caught.value.cure
+
+
+def test_a_duration_may_be_hours_and_zero_only_where_that_is_asked() -> None:
+    assert parse_duration("1.5h") == 5_400 * 10**9
+    assert parse_duration("2d") == 172_800 * 10**9
+    assert parse_duration("0s", least_ns=0) == 0
+    with pytest.raises(UsageError, match="is no duration"):
+        parse_duration("0s")

@@ -6,7 +6,7 @@ A task whose inputs are those of a file already published is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from longpole import __version__, catalog, config, timelines
+from longpole import __version__, catalog, config, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, quoted, reading, write_ordered
@@ -38,10 +38,12 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
         """Return a hash of it all."""
-        return key_of(msgspec.json.encode((self.dumps, self.topology, self.parallel)).decode())
+        told = (self.dumps, self.topology, self.parallel, *([self.figures] if self.figures else []))
+        return key_of(msgspec.json.encode(told).decode())
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def analyze_run(
     *,
     run_tasks: Callable[[Callable[[AnalyzeTask], list[PublishedFile]], list[AnalyzeTask]], list[list[PublishedFile]]],
     memory: int = DEFAULT_TASK_MEMORY,
+    has_what_ifs: bool | None = None,
 ) -> Manifest:
     """Return the run's manifest after every fact and mart is made of the events it has now.
 
@@ -73,6 +76,7 @@ def analyze_run(
 
     Args:
         run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
+        has_what_ifs: Whether to ask what stragglers cost and what to fix first; None asks it of runs of moderate size.
 
     Raises:
         LongpoleError: The run has no events.
@@ -100,13 +104,19 @@ def analyze_run(
         return [f for t in tasks for f in known.get(t.inputs, [])] + [f for files in made for f in files]
 
     rank_files = stage(_rank_tasks(store, manifest, memory))
-    told = Told(manifest.dumps, manifest.topology, config.parse(manifest.config, "config.toml").parallel)
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
     steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
     marts += stage(steps_tasks)
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
+    if events:
+        marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
+        marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
+        told = Told(dumps=manifest.dumps, figures=settings.figures())
+        marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *rank_files, *marts)
     kept = manifest.of("step_replays")  # made by a what-if of these very files
@@ -119,11 +129,47 @@ def analyze_run(
     return updated
 
 
+def _priced(
+    store: Store,
+    manifest: Manifest,
+    answers: Sequence[PublishedFile],
+    known: Mapping[str, Sequence[PublishedFile]],
+    run_tasks: Callable[..., Any],
+    memory: int,
+    *,
+    has_what_ifs: bool | None,
+) -> Sequence[PublishedFile]:
+    """Return the files of what stragglers cost and what to fix first: kept, or made where asked for or affordable."""
+    read = sorted(
+        (f.table, f.rank or 0, f.first_step or 0, f.digest)
+        for f in (*manifest.of("events"), *answers)
+        if f.table
+        in ("events", "rank_clocks", "steps", "path_pieces", "ranks", "straggler_scenarios", "opportunity_changes")
+    )
+    inputs = key_of("priced", catalog.fingerprint("rank", "graph", "predict", "replay"), manifest.config, read)
+    if inputs in known:
+        return known[inputs]
+    n_events = sum(f.n_rows for f in manifest.of("events"))
+    if has_what_ifs is False or (has_what_ifs is None and n_events > whatif.MOST_PRICED_EVENTS):
+        return ()
+    whole = msgspec.structs.replace(manifest, files=(*manifest.of("events"), *answers))
+    return whatif.price(store, whole, inputs, run_tasks=run_tasks, memory=memory)
+
+
 def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     """Evaluate the relations of one scope and publish their files; return what was published."""
     store = Store(task.store_url)
     published: list[PublishedFile] = []
-    given = {name for name, _ in task.tables} | {"dumps", "dump_facts", "context", "shard", "topology", "parallel"}
+    given = {name for name, _ in task.tables} | {
+        "dumps",
+        "dump_facts",
+        "context",
+        "shard",
+        "topology",
+        "parallel",
+        "run_config",
+        "told_hardware",
+    }
     given.update(catalog.data_names())
     if task.scope == "path":
         given.add("_host_intervals")
@@ -164,7 +210,13 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     return published
 
 
+_HARDWARE = ("device", "dtype", "peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
+"""Keys of [hardware] that a rank's clocks run by; without a device there, it is the one that its dumps name."""
+
+
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
+    figures = config.parse(manifest.config, "config.toml").figures()
+    hardware = tuple(f for f in figures if f[0].removeprefix("hardware_") in _HARDWARE)
     tasks: list[AnalyzeTask] = []
     by_rank: dict[int, list[PublishedFile]] = {}
     for file in manifest.of("events"):
@@ -181,7 +233,8 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
             catalog.fingerprint("rank"),
             SCHEMA_VERSION,
             rank,
-            [(f.digest, d.is_truncated, d.n_dropped) for d, f in ordered],
+            [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
+            [value for _, _, value in hardware],
         )
         tasks.append(
             AnalyzeTask(
@@ -189,7 +242,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                Told(tuple(d for d, _ in ordered)),
+                Told(tuple(d for d, _ in ordered), figures=hardware),
                 inputs,
                 memory,
                 rank=rank,
@@ -247,7 +300,12 @@ _RUN_READS = (
     "rank_clocks",
     "collective_instances",
     "step_stragglers",
+    "step_stages",
+    "step_critical_path",
 )
+
+
+_MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
@@ -320,8 +378,23 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
             [[getattr(p, c) for c in columns] for p in task.told.topology],
         )
     sizes = task.told.parallel
-    con.execute("CREATE TABLE parallel (dp INTEGER, tp INTEGER, pp INTEGER, ep INTEGER, cp INTEGER)")
-    con.execute("INSERT INTO parallel VALUES ($1, $2, $3, $4, $5)", [sizes.dp, sizes.tp, sizes.pp, sizes.ep, sizes.cp])
+    told = msgspec.to_builtins(sizes)
+    con.execute(f"CREATE TABLE parallel ({', '.join(f'{name} BIGINT' for name in told)})")
+    con.execute(f"INSERT INTO parallel VALUES ({', '.join('?' * len(told))})", list(told.values()))
+    if "run_config" in read:
+        figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
+        con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
+    if "told_hardware" in read:
+        told = {name.removeprefix("hardware_"): value for name, _, value in task.told.figures}
+        recorded = {d.device_name for d in task.told.dumps}
+        device = told["device"] or (recorded.pop() if len(recorded) == 1 else None)
+        con.execute(
+            "CREATE TABLE told_hardware (device VARCHAR, dtype VARCHAR, peak_flops DOUBLE, hbm_bytes_per_s DOUBLE,"
+            " link_bytes_per_s DOUBLE)"
+        )
+        con.execute(
+            "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
+        )
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)

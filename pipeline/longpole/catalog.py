@@ -30,11 +30,13 @@ Scope = Literal[
     "path",
     "paths",
     "run",
+    "mfu",
     "elements",
     "medians",
     "graph",
     "predict",
     "replay",
+    "priced",
     "ops",
     "timeline",
     "replays",
@@ -46,16 +48,16 @@ Scope = Literal[
 ]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all.
 
-From path to paths the critical path's names: one rank, a range of steps. From elements to replay a what-if: one rank, a
-range of steps, one rank's graph, the run's. From ops to whatif an op timeline: the file, all its ops, a range of steps,
-all steps, all answers.
+From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model and
+batch. From elements to replay a what-if: one rank, a range of steps, one rank's graph, the run's; priced what follows
+from it. From ops to whatif an op timeline: the file, all its ops, a range of steps, all steps, all answers.
 """
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
     "rank": ("dump", "rank", "path", "elements", "graph", "ops"),
     "run": (
-        *("clock", "steps", "paths", "run", "medians", "predict", "replay"),
+        *("clock", "steps", "paths", "run", "mfu", "medians", "predict", "replay", "priced"),
         *("timeline", "replays", "workers", "whatif"),
     ),
     "fleet": ("fleet",),
@@ -91,6 +93,7 @@ class Relation:
     is_sorted: bool  # its rows nearly always come in that order
     sql: str
     reads: frozenset[str]
+    table: str  # what its rows are stored as: its own name, but where kinds of runs answer the same differently
 
     @property
     def is_recursive(self) -> bool:
@@ -139,6 +142,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
     how: list[str] = []
     scope = ""
     order = "ALL"
+    table = name
     is_view = "-- As: view" in header
     is_sorted = "-- As: sorted" in header
     for line in header[1:]:
@@ -146,6 +150,8 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
             scope = line.removeprefix("-- Scope: ").strip()
         elif line in ("-- As: view", "-- As: sorted"):
             continue
+        elif line.startswith("-- Table: "):
+            table = line.removeprefix("-- Table: ").strip()
         elif line.startswith("-- Order: "):
             order = line.removeprefix("-- Order: ").strip()
         elif line.startswith("-- How: ") or how:
@@ -176,6 +182,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
         is_sorted,
         sql,
         _reads(con, sql, file),
+        table,
     )
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import duckdb
 import msgspec
@@ -27,23 +27,39 @@ STEP_PATTERN = r"^ProfilerStep#(\d+)$"
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Rate = Annotated[float, msgspec.Meta(gt=0)]
 
+_DTYPES = {
+    "bf16": ("bfloat16", "torch.bfloat16"),
+    "fp16": ("float16", "half", "torch.float16"),
+    "fp8": ("float8", "float8_e4m3fn", "float8_e5m2", "e4m3", "e5m2"),
+    "fp4": ("mxfp4", "nvfp4"),
+    "tf32": (),
+    "fp32": ("float32", "float", "torch.float32"),
+}
+"""Element types of matrix products as sql/data/devices.csv names them, and as people do."""
+
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pass
 
 
 class Model(_Table, frozen=True):
-    """[model]: sizes that FLOPs follow from."""
+    """[model]: sizes that FLOPs follow from; a published model's `name` gives those that are left out."""
 
     name: str | None = None
     params: Count | None = None
-    active_params: Count | None = None
-    embedding_params: Count | None = None
+    active_params: Count | None = None  # that one token passes through
+    embedding_params: Count | None = None  # of the input table
     layers: Count | None = None
     hidden: Count | None = None
     heads: Count | None = None
+    kv_heads: Count | None = None
     head_dim: Count | None = None
+    d_qk: Count | None = None  # of one head's query and key, where it is not head_dim
+    d_v: Count | None = None  # of one head's value, likewise
+    ffn: Count | None = None
+    vocab: Count | None = None
     seq_len: Count | None = None
+    tied: bool | None = None  # the output layer is the embedding
     experts: Count | None = None  # of one mixture-of-experts layer
     experts_per_token: Count | None = None
 
@@ -106,6 +122,12 @@ class Comm(_Table, frozen=True):
     kernels: list[str] = []
 
 
+Figure = tuple[str, str, int | float | str | bool | None]
+"""A key of run.toml as a column: SECTION_KEY, its SQL type, its value."""
+
+_SQL_TYPES: dict[Any, str] = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bool: "BOOLEAN"}
+
+
 class RunConfig(_Table, frozen=True):
     """A whole run.toml."""
 
@@ -119,6 +141,20 @@ class RunConfig(_Table, frozen=True):
     comm: Comm = Comm()
     phases: dict[str, str] = {}
     gates: dict[str, float] = {}
+
+    def figures(self) -> tuple[Figure, ...]:
+        """Return what is told of model, batch, hardware and parallelism, and how steps make updates, key by key."""
+        rows: list[Figure] = []
+        for section in ("model", "batch", "hardware", "parallel", "steps"):
+            table = getattr(self, section)
+            for key, hint in get_type_hints(type(table)).items():
+                if (section, key) == ("steps", "marker"):
+                    continue
+                value = getattr(table, key)
+                if (section, key) == ("hardware", "dtype"):
+                    value = _dtype(value)
+                rows.append((f"{section}_{key}", _SQL_TYPES[get_args(hint)[0]], value))
+        return tuple(rows)
 
     def ingest_key(self) -> str:
         """Return the text of all that changes how events are linked: dumps are read anew when it does."""
@@ -162,12 +198,49 @@ def parse(text: str, path: str) -> RunConfig:
     for rate in ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s"):
         if not math.isfinite(getattr(config.hardware, rate) or 0):
             raise LongpoleError(f"{path}: [hardware] {rate} must be finite", "Leave out what is not known.")
+    _check_sizes(config, path)
     _check_pattern(path, "[steps] marker", config.steps.marker, has_number=True)
     for pattern in config.comm.kernels:
         _check_pattern(path, "[comm] kernels", pattern)
     for name, pattern in config.phases.items():
         _check_pattern(path, f"[phases] {name}", pattern)
     return config
+
+
+def _dtype(name: str | None) -> str | None:
+    """Return the element type as the table of devices names it; None for one that is none."""
+    if name is None:
+        return None
+    spelt = name.strip().lower()
+    return next((own for own, others in _DTYPES.items() if spelt == own or spelt in others), None)
+
+
+def _check_sizes(config: RunConfig, path: str) -> None:
+    """Refuse sizes of which no model, batch or device can have both."""
+    model, batch, hardware = config.model, config.batch, config.hardware
+    at_most = (
+        ("[model] active_params", model.active_params, "params", model.params),
+        ("[model] embedding_params", model.embedding_params, "params", model.params),
+        ("[model] experts_per_token", model.experts_per_token, "experts", model.experts),
+        ("[model] kv_heads", model.kv_heads, "heads", model.heads),
+        ("[batch] scored_targets_per_step", batch.scored_targets_per_step, "tokens_per_step", batch.tokens_per_step),
+    )
+    for key, part, whole_key, whole in at_most:
+        if part is not None and whole is not None and part > whole:
+            raise LongpoleError(f"{path}: {key} = {part} is more than {whole_key} = {whole}", "One of them is wrong.")
+    if hardware.dtype is not None and _dtype(hardware.dtype) is None:
+        raise LongpoleError(
+            f"{path}: [hardware] dtype = {hardware.dtype!r} is no element type of matrix products",
+            _nearest(hardware.dtype, dict.fromkeys(_DTYPES), "{}"),
+        )
+    if hardware.peak_flops is not None and hardware.peak_flops < _LEAST_PEAK:
+        raise LongpoleError(
+            f"{path}: [hardware] peak_flops = {hardware.peak_flops:g} is no device's", "Write FLOP/s, as in 989e12."
+        )
+
+
+_LEAST_PEAK = 1e9
+"""A peak below this is in TFLOP/s: a device of 10^9 FLOP/s trains nothing."""
 
 
 def _in_words(error: msgspec.ValidationError) -> str:

@@ -29,7 +29,8 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
-_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run")
+_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu")
+_PREDICTED = ("step_replays", "run_opportunities")
 _TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
 """Scopes whose public relations a run may have in its store."""
 
@@ -188,7 +189,9 @@ def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name == "step_replays") and not r.is_private
+        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name in _PREDICTED)
+        and not r.is_private
+        and r.table == r.name
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 

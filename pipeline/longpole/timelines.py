@@ -362,11 +362,11 @@ def _publish(
     local = folder / f"{relation.name}.parquet"
     n_rows = write_ordered(con, f"FROM {relation.name}", relation.order, local)
     label = "run" if task.first_step is None else f"steps={task.first_step:06d}-{task.last_step:06d}"
-    path = f"marts/{relation.name}/{label}.{task.inputs}.parquet"
+    path = f"marts/{relation.table}/{label}.{task.inputs}.parquet"
     n_bytes, digest = local.stat().st_size, file_digest(local)
     store.put(local, task.run, path)
     return PublishedFile(
-        relation.name, path, task.inputs, digest, n_bytes, n_rows, None, task.first_step, task.last_step
+        relation.table, path, task.inputs, digest, n_bytes, n_rows, None, task.first_step, task.last_step
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 import msgspec
@@ -23,6 +24,7 @@ from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, reading, write_ordered
 from longpole.errors import LongpoleError, StoreError
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
+from longpole.units import duration_text
 
 KINDS = ("compute", "comm", "copy", "host", "input", "sync", "launch", "turnaround", "unknown")
 """Kinds of the path's time that a change may name."""
@@ -38,6 +40,8 @@ LEAST_RANKS_OF_A_MEDIAN = 3
 
 _PHASES = ("forward", "backward", "optimizer", "input")
 """Phases that every run has, as _element_phases names them."""
+
+_KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
 
 What = Literal["scale", "fix", "exposed", "waits"]
 
@@ -64,9 +68,37 @@ class Change:
         """Whether it changes that rank's own graph; the rest is changed where ranks meet."""
         return self.what in ("scale", "fix") and self.group is None and self.rank in (None, rank)
 
+    def in_words(self) -> str:
+        """Return the change as a person says it; names of the dump are in it as they are."""
+        if self.what == "exposed":
+            most = "" if self.amount_ns is None else f" up to {duration_text(self.amount_ns)}"
+            return f"exposed exchange gone{most}"
+        if self.what == "waits":
+            return "no waiting for later ranks in collectives"
+        what = _KIND_WORDS.get(self.kind or "", self.kind or "all work")
+        if self.what == "fix":
+            whose = "every rank" if self.rank is None else f"rank {self.rank}"
+            return f"{whose}'s {what} at the ranks' median" if self.kind else f"{whose} at the ranks' median"
+        if self.pattern is not None:
+            name = re.sub(r"\\(.)", r"\1", self.pattern).removeprefix("^").removesuffix("$")
+            what = f"`{name}`" if self.kind in (None, "compute") else f"{what} in `{name}`"
+        where = "".join(
+            [
+                f" of rank {self.rank}" if self.rank is not None else "",
+                f" in {self.phase}" if self.phase else "",
+                f" of group {self.group}" if self.group else "",
+            ]
+        )
+        factor = self.factor if self.factor is not None else 1.0
+        how = "gone" if factor == 0 else "twice as fast" if factor == 0.5 else f"x {factor:g}"
+        return f"{what}{where} {how}"
+
 
 _BESIDE = ("predictions", "step_replays")
 """What the last task makes beside the steps."""
+
+MOST_PRICED_EVENTS = 5_000_000
+"""Events of a run that `longpole analyze` asks what-ifs of unasked: graphs of more take longer than all else."""
 
 Scenario = tuple[Change, ...]
 """Changes made together."""
@@ -85,13 +117,14 @@ class _Task:
     phases: tuple[tuple[str, str], ...]
     memory: int
     target: str
+    beside: tuple[str, ...] = ()
     rank: int | None = None
     dumps: tuple[DumpEntry, ...] = ()
     first_step: int | None = None
     last_step: int | None = None
 
 
-RunTasks = Callable[[Callable[[_Task], str], list[_Task]], list[str]]
+RunTasks = Callable[[Callable[[Any], str], list[Any]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -125,23 +158,11 @@ def ask(
         )
     if not manifest.of("path_pieces") or not manifest.of("rank_clocks"):
         raise LongpoleError(f"run {run!r} has no critical paths yet", f"Analyze it: longpole analyze {run}")
-    numbered = tuple((n, change) for n, scenario in enumerate(scenarios, 1) for change in scenario)
-    phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
-    _check(manifest, numbered, phases)
-    _check_groups(store, manifest, numbered)
-    folder = f"whatif-{uuid.uuid4().hex}"
-    asked = _Task(store.url, run, "", (), numbered, tuple(range(len(scenarios) + 1)), phases, memory, folder)
-    try:
-        medians = _medians(manifest, asked, run_tasks)
-        edges = run_tasks(_evaluate, [t for task in _rank_tasks(manifest, asked) for t in _graph_tasks(task, medians)])
-        read = ("rank_collectives", "rank_clocks", "group_queues", "groups", "ranks", "steps", "path_pieces")
-        tables = (("rank_edges", tuple(edges)), *((name, _paths(manifest, name)) for name in read))
-        last = replace(asked, tables=tables, relation="predicted_steps", target=f"{folder}/predicted_steps.parquet")
-        run_tasks(_evaluate, [last])
-        with store.scratch() as local:
-            names = [last.target, *(f"{folder}/{name}.parquet" for name in _BESIDE)]
-            steps, totals, replays = (p.read_bytes() for p in store.fetch(run, names, local))
-        answer = Answer(pl.read_parquet(io.BytesIO(steps)), pl.read_parquet(io.BytesIO(totals)))
+    numbered = dict(enumerate(scenarios, 1))
+    with _replay(store, manifest, numbered, _BESIDE, run_tasks, memory) as (steps, totals, replays):
+        answer = Answer(
+            pl.read_parquet(io.BytesIO(steps.read_bytes())), pl.read_parquet(io.BytesIO(totals.read_bytes()))
+        )
         if not answer.totals.height:
             raise LongpoleError(
                 f"no step of run {run!r} can be predicted: "
@@ -153,8 +174,70 @@ def ask(
                 "What each rank's own steps are made of: longpole query"
                 f' "FROM rank_steps ORDER BY step, rank" --run {run}',
             )
-        _keep(store, manifest, replays)
+        _keep(store, manifest, replays.read_bytes())
         return answer
+
+
+def price(
+    store: Store, manifest: Manifest, inputs: str, *, run_tasks: RunTasks, memory: int
+) -> tuple[PublishedFile, ...]:
+    """Return the files of what the run's stragglers cost it and of what to fix first: run_whatif, run_opportunities.
+
+    The caller holds the run's lock.
+
+    Args:
+        manifest: Names the run's marts, published or about to be.
+        inputs: Hash of all that the files follow from.
+    """
+    changes: dict[int, list[Change]] = {}
+    with store.scratch() as local:
+        for name in ("straggler_scenarios", "opportunity_changes"):
+            (path,) = store.fetch(manifest.run, list(_paths(manifest, name)), local)
+            for row in pl.read_parquet(io.BytesIO(path.read_bytes())).iter_rows(named=True):
+                asked = {k: row[k] for k in ("kind", "rank", "pattern", "factor") if k in row}
+                changes.setdefault(row["scenario"], []).append(Change(row.get("what", "fix"), **asked))
+    if len(recorded_ranks(manifest)) < LEAST_RANKS_OF_A_MEDIAN:
+        changes = {n: c for n, c in changes.items() if all(change.what != "fix" for change in c)}
+    scenarios = {n: tuple(c) for n, c in changes.items()}
+    answers = [catalog.relations()[name] for name in ("straggler_whatif", "run_opportunities")]
+    files = []
+    with _replay(store, manifest, scenarios, [a.name for a in answers], run_tasks, memory) as (_, *made):
+        for relation, file in zip(answers, made, strict=True):
+            target = f"marts/{relation.table}/run.{inputs}.parquet"
+            n_rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+            files.append(PublishedFile(relation.table, target, inputs, file_digest(file), file.stat().st_size, n_rows))
+            store.put(file, manifest.run, target)
+    return tuple(files)
+
+
+@contextlib.contextmanager
+def _replay(
+    store: Store,
+    manifest: Manifest,
+    scenarios: Mapping[int, Scenario],
+    beside: Sequence[str],
+    run_tasks: RunTasks,
+    memory: int,
+) -> Iterator[list[Path]]:
+    """Give the local files of predicted_steps and of the relations beside it; the rest is gone afterwards."""
+    run = manifest.run
+    numbered = tuple((n, change) for n, scenario in sorted(scenarios.items()) for change in scenario)
+    phases = tuple(config.parse(manifest.config, "config.toml").phases.items()) if manifest.config else ()
+    _check(manifest, numbered, phases)
+    _check_groups(store, manifest, numbered)
+    folder = f"whatif-{uuid.uuid4().hex}"
+    asked = _Task(store.url, run, "", (), numbered, (0, *sorted(scenarios)), phases, memory, folder)
+    try:
+        medians = _medians(manifest, asked, run_tasks)
+        edges = run_tasks(_evaluate, [t for task in _rank_tasks(manifest, asked) for t in _graph_tasks(task, medians)])
+        read = ("rank_collectives", "rank_clocks", "group_queues", "groups", "ranks", "steps", "path_pieces")
+        also = [n for n in ("straggler_scenarios", "opportunity_changes") if manifest.of(n)]
+        tables = (("rank_edges", tuple(edges)), *((name, _paths(manifest, name)) for name in (*read, *also)))
+        target = f"{folder}/predicted_steps.parquet"
+        last = replace(asked, tables=tables, relation="predicted_steps", target=target, beside=tuple(beside))
+        run_tasks(_evaluate, [last])
+        with store.scratch() as local:
+            yield store.fetch(run, [target, *(f"{folder}/{name}.parquet" for name in beside)], local)
     finally:
         store.discard(run, folder)
 
@@ -310,7 +393,7 @@ def _evaluate(task: _Task) -> str:
             by_step = f" WHERE step BETWEEN {task.first_step} AND {task.last_step}" if name == "rank_elements" else ""
             con.execute(f"CREATE VIEW {name} AS {reading(name, files, by_step)}")
         given = {name for name, _ in task.tables} | _load(con, task)
-        wanted = [task.relation, *(_BESIDE if is_replay else ())]
+        wanted = [task.relation, *task.beside]
         relations = catalog.leading_to(wanted, given | set(catalog.data_names()))
         catalog.load_data_of(con, relations)
         for relation in relations:

@@ -5,7 +5,9 @@
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const views = [];
+  const hasRank = new Set();
   let range = [0, page.bins - 1];
+  let shown = -1;
 
   // A chart that cannot be drawn says why in its own place; an empty frame would look like a finding.
   const fail = (box, why) => {
@@ -17,6 +19,17 @@
     root.dataset.errors = 1 + Number(root.dataset.errors ?? 0);
   };
   addEventListener("error", (event) => fail(document.getElementById("script-error"), event.message));
+
+  // One rank alone, or all of them: heat maps keep its row, tables the rows that are about it.
+  const ranks = document.getElementById("rank-range");
+  const setRank = async (rank) => {
+    shown = rank;
+    ranks.querySelector("input").value = rank < 0 ? "" : rank;
+    document.querySelectorAll("tr[data-rank]").forEach((row) => { row.hidden = rank >= 0 && Number(row.dataset.rank) !== rank; });
+    for (const view of views) if (hasRank.has(view)) await view.signal("shown_rank", rank).runAsync();
+  };
+  ranks?.addEventListener("change", (event) => setRank(event.target.value === "" ? -1 : Number(event.target.value)));
+  ranks?.querySelector("button").addEventListener("click", () => setRank(-1));
 
   const rowsOf = (columns) => {
     const names = Object.keys(columns);
@@ -37,6 +50,8 @@
     const options = { mode: "vega-lite", actions: false, renderer, config, tooltip: { theme: dark.matches ? "dark" : "light" } };
     const { view } = await vegaEmbed(box, { ...spec, datasets }, options);
     views.push(view);
+    if (spec.params?.some((param) => param.name === "shown_rank")) hasRank.add(view);
+    if (ranks) view.addEventListener("click", (_, item) => { if (Number.isInteger(item?.datum?.rank)) setRank(item.datum.rank); });
     let brushed = null;
     if (is_brushed) {
       view.addSignalListener("brush", (_, brush) => { brushed = brush.bin ?? null; });
@@ -50,11 +65,13 @@
   };
   const drawAll = async () => {
     views.splice(0).forEach((view) => view.finalize());
+    hasRank.clear();
     for (const chart of page.charts) {
       await draw(chart).catch((error) => fail(document.getElementById(chart.id), error.message));
       await new Promise((done) => setTimeout(done)); // let the page be painted and used between two charts
     }
     await setRange(...range);
+    if (ranks) await setRank(shown);
     root.dataset.state = "ready";
   };
 
@@ -67,7 +84,7 @@
       from.value = page.datasets.step_bins.first_step[range[0]];
       to.value = page.datasets.step_bins.last_step[range[1]];
     }
-    for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
+    if (page.bins > 0) for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
   };
   controls?.addEventListener("change", () => {
     const { first_step, last_step } = page.datasets.step_bins;

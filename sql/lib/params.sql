@@ -31,6 +31,14 @@
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 -- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
 --     per cent from run to run, and the slowest of eight ranks by as much.
+-- mfu_trend_ratio  DOUBLE  MFU whose median differs by less between a run's first and last third is steady: 0.03. Step times
+--     of one job differ by a few per cent from step to step; a median of many by less.
+-- shaped_ratio     DOUBLE  Clocks stand for work of which less has no shapes: 0.9. What is missing could at most be a tenth of the
+--     time, and the largest of four clocks leads by more in the cases that need one.
+-- largest_work     DOUBLE  An operator with more FLOPs or bytes, or work of more ns, is not believed: 10^18. The fastest device takes a
+--     quarter of an hour for as many FLOPs.
+-- peak_slack_ratio DOUBLE  Work at more than this of a device's peak is not possible, so shapes or device are wrong: 1.05, since
+--     boost clocks exceed what data sheets count with by a few per cent.
 --
 -- Scope: lib
 SELECT
@@ -53,4 +61,8 @@ SELECT
     50000::BIGINT AS hop_slack_ns,
     10000000::BIGINT AS clock_slack_ns,
     3::BIGINT AS slowest_percent,
-    0.02::DOUBLE AS straggler_ratio
+    0.02::DOUBLE AS straggler_ratio,
+    0.03::DOUBLE AS mfu_trend_ratio,
+    0.9::DOUBLE AS shaped_ratio,
+    1e18::DOUBLE AS largest_work,
+    1.05::DOUBLE AS peak_slack_ratio

@@ -7,11 +7,15 @@
 -- share_last_ratio  DOUBLE   n_straggler by n_steps.
 -- late_ns           BIGINT   How late it was in those.
 -- late_ratio        DOUBLE   Of the time of all those steps.
--- lost_gpu_hours    DOUBLE   late_ns times the other recorded ranks: what waited.
+-- lost_gpu_hours    DOUBLE   late_ns times the ranks that waited; those of a link or a stage have equal shares of it.
 -- cause             VARCHAR  What most of late_ns is put down to.
+-- cause_ns          BIGINT   What it spent on that beyond the others, over all steps.
 -- cause_ratio       DOUBLE   Share of late_ns with that cause.
+-- place             VARCHAR  Link or stage where it is late with others; NULL for other causes.
 -- pattern           VARCHAR  persistent, periodic or transient.
--- verdict           VARCHAR  ok; or that it happened once.
+-- saved_ns          BIGINT   Mean step time saved without it, by replay; NULL: see verdict.
+-- slowdown_ratio    DOUBLE   What the run takes by what it would take then; NULL as above.
+-- verdict           VARCHAR  ok, or the reasons to doubt the row.
 --
 -- How: as in run_stragglers. Parameters: $run, $max_stragglers.
 SELECT
@@ -24,8 +28,12 @@ SELECT
     late_ratio,
     lost_gpu_hours,
     cause,
+    cause_ns,
     cause_ratio,
+    place,
     pattern,
+    saved_ns,
+    slowdown_ratio,
     verdict
 FROM run_stragglers
 WHERE run = $run

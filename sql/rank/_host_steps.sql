@@ -22,7 +22,7 @@ WITH markers AS (
     GROUP BY dump_no, step
 ),
 
-devices AS (
+device_dumps AS (
     SELECT DISTINCT dump_no
     FROM events
     WHERE kind IS NOT NULL AND category IN ('kernel', 'memcpy', 'memset')
@@ -47,6 +47,6 @@ SELECT
     breaks.start_ns,
     breaks.end_ns,
     breaks.is_window,
-    devices.dump_no IS NOT NULL AS has_device
+    device_dumps.dump_no IS NOT NULL AS has_device
 FROM breaks
-LEFT JOIN devices ON breaks.dump_no = devices.dump_no
+LEFT JOIN device_dumps ON breaks.dump_no = device_dumps.dump_no

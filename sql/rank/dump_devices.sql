@@ -13,7 +13,7 @@
 -- n_repeated   BIGINT    Steps that one thread marks more than once.
 --
 -- Scope: dump
-WITH devices AS (
+WITH active AS (
     SELECT
         CASE WHEN category IN ('kernel', 'memcpy', 'memset') THEN device END AS device,
         count(*) FILTER (category = 'kernel') AS n_kernels,
@@ -51,12 +51,12 @@ launchers AS (
 )
 
 SELECT
-    devices.device,
-    coalesce(devices.n_kernels, 0) AS n_kernels,
-    coalesce(devices.n_activities, 0) AS n_activities,
+    active.device,
+    coalesce(active.n_kernels, 0) AS n_kernels,
+    coalesce(active.n_activities, 0) AS n_activities,
     coalesce(markers.process, launchers.process) AS process,
-    coalesce(least(devices.first_ns, markers.first_ns), devices.first_ns, markers.first_ns) AS first_ns,
-    coalesce(greatest(devices.last_ns, markers.last_ns), devices.last_ns, markers.last_ns) AS last_ns,
+    coalesce(least(active.first_ns, markers.first_ns), active.first_ns, markers.first_ns) AS first_ns,
+    coalesce(greatest(active.last_ns, markers.last_ns), active.last_ns, markers.last_ns) AS last_ns,
     markers.first_step,
     markers.last_step,
     markers.n_steps,
@@ -65,4 +65,4 @@ SELECT
 FROM markers
 CROSS JOIN doubtful
 CROSS JOIN launchers
-LEFT JOIN devices ON TRUE
+LEFT JOIN active ON TRUE

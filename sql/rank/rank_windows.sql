@@ -19,6 +19,7 @@
 -- idle_launch_ns     BIGINT   Launched, not begun.
 -- idle_turnaround_ns BIGINT   Between activities already launched, at most 5 µs: the device's own pace.
 -- idle_other_ns      BIGINT   The next activity has no launch in the dump, or nothing follows.
+-- hidden_host_ns     BIGINT   Of the exposed comm, what the host is behind: the compute that comes next was not launched.
 -- n_activities       BIGINT   Activities that start in the window.
 -- n_unlinked         BIGINT   Of them, those without a launch in the dump: in no step, yet busy.
 -- n_launched         BIGINT   Device activities the step launched.
@@ -29,6 +30,7 @@ WITH judged AS (
     SELECT
         breakdown.*,
         windows.n_launched,
+        coalesce(_starved.hidden_host_ns, 0) AS hidden_host_ns,
         list_filter(
             [
                 CASE WHEN windows.is_window THEN 'no step markers' END,
@@ -44,6 +46,7 @@ WITH judged AS (
     FROM _breakdown AS breakdown
     JOIN _windows AS windows ON breakdown.capture = windows.capture AND breakdown.step = windows.step
     JOIN dump_facts ON windows.dump_no = dump_facts.dump_no
+    LEFT JOIN _starved ON windows.step = _starved.step AND windows.has_device
 )
 
 SELECT
@@ -66,6 +69,7 @@ SELECT
     judged.idle_launch_ns,
     judged.idle_turnaround_ns,
     judged.idle_other_ns,
+    judged.hidden_host_ns,
     judged.n_activities,
     judged.n_unlinked,
     judged.n_launched,

@@ -5,7 +5,7 @@
 -- compute_ns BIGINT   Compute beyond the median of the ranks that do the same work: of its pipeline stage, where stages are
 --     known.
 -- input_ns   BIGINT   Idle for want of input, likewise.
--- host_ns    BIGINT   Idle behind the host or its launches, likewise.
+-- host_ns    BIGINT   Compute kept waiting behind the host or its launches, likewise: idle time, and comm that hides it.
 -- sync_ns    BIGINT   Idle behind a synchronising call, likewise.
 -- copy_ns    BIGINT   Exposed copies, likewise.
 -- early_ns   BIGINT   How much later than their median it was at the start of the step; 0 but for a capture's first step.
@@ -19,7 +19,7 @@ WITH windows AS (
         coalesce(ranks.pp, 0) AS stage,
         windows.compute_ns,
         windows.idle_input_ns,
-        windows.idle_host_ns + windows.idle_launch_ns + windows.idle_other_ns AS host_ns,
+        windows.idle_host_ns + windows.idle_launch_ns + windows.idle_other_ns + windows.hidden_host_ns AS host_ns,
         windows.idle_sync_ns,
         windows.exposed_copy_ns,
         windows.start_ns - clocks.offset_ns

@@ -1,4 +1,4 @@
--- One row per rank that a step was waiting for: over the run.
+-- One row per rank that a step was waiting for: how late it was, why, and what it costs.
 --
 -- rank             INTEGER  Rank.
 -- host             VARCHAR  Its host; NULL unknown.
@@ -7,85 +7,48 @@
 -- share_last_ratio DOUBLE   n_straggler by n_steps.
 -- late_ns          BIGINT   How late it was in those.
 -- late_ratio       DOUBLE   Of the time of all those steps.
--- lost_gpu_hours   DOUBLE   late_ns times the other recorded ranks: what waited.
--- cause            VARCHAR  What most of late_ns is put down to, as in step_stragglers; sequence where compute makes another rank
---     late every other step: the load varies, not the devices.
+-- lost_gpu_hours   DOUBLE   late_ns times the ranks that waited: all others recorded; those of a link wait too. Those of a link or a
+--     stage have equal shares of it.
+-- cause            VARCHAR  What most of late_ns is put down to, as in straggler_ranks.
+-- cause_ns         BIGINT   What it spent on that beyond the others, over all steps.
 -- cause_ratio      DOUBLE   Share of late_ns with that cause.
+-- place            VARCHAR  Link or stage, as in step_stragglers, where it is late with others; NULL for other causes.
 -- is_persistent    BOOLEAN  Whether it is the straggler of at least half of the steps, and of more than one.
 -- pattern          VARCHAR  persistent; periodic: at even distances; transient.
--- verdict          VARCHAR  ok; or that it happened once.
+-- saved_ns         BIGINT   Mean step time that is saved with the rank at the median of all ranks, of a stage with all its
+--     ranks, in the steps recorded; below 0 what is lost. NULL where no what-if was made: see verdict.
+-- slowdown_ratio   DOUBLE   What they took, by what they would take then: what the rank costs the run. NULL as above.
+-- verdict          VARCHAR  ok, or the reasons to doubt the row, joined by "; ".
 --
--- Scope: run
+-- Scope: priced
 -- Order: rank
--- How: lateness is evidence, not cost: what a step would take with the rank at the others' median is what `longpole whatif
--- --fix-rank` predicts. Ranks that are no step's straggler are not here.
-WITH known AS (
-    SELECT
-        count(*) AS n_steps,
-        sum(duration_ns) AS duration_ns,
-        max(n_ranks) AS n_ranks
-    FROM steps
-    WHERE duration_ns IS NOT NULL AND n_ranks > 1
-),
-
-named AS (
-    SELECT
-        *,
-        step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance
-    FROM step_stragglers
-    WHERE is_straggler
-),
-
-caused AS (
-    SELECT
-        rank,
-        cause,
-        sum(late_ns) AS cause_late_ns,
-        row_number() OVER (PARTITION BY rank ORDER BY sum(late_ns) DESC, cause) AS place
-    FROM named
-    GROUP BY rank, cause
-),
-
-wandering AS (
-    SELECT count(DISTINCT rank) >= 3 AND 2 * count(*) >= any_value(known.n_steps) AS is_wandering
-    FROM named
-    CROSS JOIN known
-    WHERE named.cause = 'compute'
-),
-
-by_rank AS (
-    SELECT
-        rank,
-        count(*) AS n_straggler,
-        sum(late_ns)::BIGINT AS late_ns,
-        count(distance) >= 3 AND min(distance) = max(distance) AND min(distance) > 1 AS is_even
-    FROM named
-    GROUP BY rank
-)
-
+-- How: late_ns is evidence, not cost: another chain may take over once the rank is in time, and what one step saves may be
+-- paid in the next. Ranks that are no step's straggler are not here.
 SELECT
-    by_rank.rank,
-    ranks.host,
-    known.n_steps,
-    by_rank.n_straggler,
-    by_rank.n_straggler / nullif(known.n_steps, 0) AS share_last_ratio,
-    by_rank.late_ns,
-    (by_rank.late_ns / nullif(known.duration_ns, 0))::DOUBLE AS late_ratio,
-    by_rank.late_ns / 1e9 / 60 / 60 * (known.n_ranks - 1) AS lost_gpu_hours,
-    CASE
-        WHEN caused.cause = 'compute' AND 2 * by_rank.n_straggler < known.n_steps AND wandering.is_wandering THEN 'sequence'
-        ELSE caused.cause
-    END AS cause,
-    (caused.cause_late_ns / by_rank.late_ns)::DOUBLE AS cause_ratio,
-    by_rank.n_straggler > 1 AND 2 * by_rank.n_straggler >= known.n_steps AS is_persistent,
-    CASE
-        WHEN by_rank.n_straggler > 1 AND 2 * by_rank.n_straggler >= known.n_steps THEN 'persistent'
-        WHEN by_rank.is_even THEN 'periodic'
-        ELSE 'transient'
-    END AS pattern,
-    CASE WHEN by_rank.n_straggler = 1 THEN 'one step: it may be chance' ELSE 'ok' END AS verdict
-FROM by_rank
-JOIN caused ON by_rank.rank = caused.rank AND caused.place = 1
-JOIN ranks ON by_rank.rank = ranks.rank
-CROSS JOIN known
-CROSS JOIN wandering
+    late.rank,
+    late.host,
+    late.n_steps,
+    late.n_straggler,
+    late.share_last_ratio,
+    late.late_ns,
+    late.late_ratio,
+    late.lost_gpu_hours,
+    late.cause,
+    late.cause_ns,
+    late.cause_ratio,
+    late.place,
+    late.is_persistent,
+    late.pattern,
+    costs.duration_ns - costs.base_ns AS saved_ns,
+    costs.value_ratio AS slowdown_ratio,
+    concat_ws(
+        '; ',
+        CASE WHEN late.verdict <> 'ok' OR costs.group_key IS NOT NULL THEN late.verdict END,
+        CASE
+            WHEN late.cause = 'link' THEN 'cost n/a: a rank at the median keeps its link'
+            WHEN costs.group_key IS NULL THEN 'cost n/a: longpole whatif RUN --stragglers predicts it'
+        END
+    ) AS verdict
+FROM straggler_ranks AS late
+LEFT JOIN run_whatif AS costs
+    ON costs.measure = 'fix' AND late.cause <> 'link' AND coalesce(late.place, late.rank::VARCHAR) = costs.group_key

@@ -1,6 +1,7 @@
 -- One row per measure, group: what a group of the run's work costs it, by a replay with other durations.
 --
--- measure     VARCHAR  S, slowdown: step time over the ideal step time, with all own durations or with the group's alone.
+-- measure     VARCHAR  S, slowdown: step time over the ideal step time, with all own durations or with the group's alone. fix,
+--     of kernels: step time over that with the straggler at the median of all ranks.
 --     launch_slowdown, recorded step time over the re-timed one: gaps that no op explains. score, the smaller of a worker's
 --     S by dp rank and by stage. M_W and M_S, the share of the slowdown that goes when the slowest workers or the last stage
 --     are made ideal; M_W_alone and M_S_alone, the share that they make while all else is ideal.
@@ -12,7 +13,7 @@
 -- verdict     VARCHAR  ok, or the reasons to doubt the row, joined by "; ".
 --
 -- Scope: whatif
--- How: ideal has every compute op at the mean of its type over dp ranks, stages and steps, and every transfer at the median.
+-- How: ideal has every compute op at the mean of its type over dp ranks, stages and steps, and every transfer at the median. Of kernels, straggler_whatif makes these rows.
 WITH replays AS (
     SELECT
         *,

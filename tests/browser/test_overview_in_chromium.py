@@ -130,6 +130,22 @@ def test_a_step_range_typed_in_is_shown_by_every_chart(window: Browser, small: P
     assert window.js(_INPUTS) == ["100", "111"]
 
 
+def test_a_rank_typed_in_is_left_alone_in_heat_maps_and_tables(window: Browser, small: Path) -> None:
+    window.open(small)
+    shown = "return [...document.querySelectorAll('#ranks tr[data-rank]')].filter((r) => !r.hidden).map((r) => r.dataset.rank)"
+    everybody = window.js(shown)
+    before = window.js(_MARKS)
+    type_rank = "const box = document.querySelector('#rank-range input'); box.value = '{}';"
+    window.js(type_rank.format(1) + "box.dispatchEvent(new Event('change', { bubbles: true }))")
+    assert until(window, shown, ["1"]) == ["1"]
+    maps = "return ['comm-map', 'idle-map'].map((id) => document.querySelectorAll(`#${id} .mark-rect path`).length)"
+    assert until(window, maps, [12, 12]) == [12, 12]
+    window.js("document.querySelector('#rank-range button').click()")
+    assert until(window, shown, everybody) == everybody
+    assert until(window, _MARKS, before) == before
+    assert window.log() == []
+
+
 def test_steps_dragged_over_are_shown_by_every_chart(window: Browser, small: Path) -> None:
     window.open(small, height=1600)
     x, y, width, height = window.js(

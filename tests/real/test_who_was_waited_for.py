@@ -72,3 +72,13 @@ def test_steps_say_who_they_waited_for(real: Session) -> None:
     )
 
     assert real.con.execute(sql).fetchall() == [(10, 0), (11, 1), (12, 1), (13, 1)]
+
+
+def test_what_a_straggler_costs_is_what_its_repair_would_save(real: Session) -> None:
+    sql = "SELECT rank, round(slowdown_ratio, 3), verdict FROM run_stragglers WHERE run = $1 ORDER BY rank"
+
+    assert real.con.execute(sql, ["nanogpt-8x-h100"]).fetchall() == [
+        (0, 1.0, "one step: it may be chance"),
+        (1, 1.015, "ok"),
+    ]
+    assert real.con.execute(sql, ["torchrec-4x-v100"]).fetchall() == [(2, 9.282, "ok")]

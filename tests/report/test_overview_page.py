@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from longpole.report import page
+from longpole.report import document, page
 from longpole.report.overview import Overview, build
 from report import scenes
 
@@ -170,10 +170,17 @@ def test_who_was_waited_for_is_a_sentence_and_a_table(tiny: BeautifulSoup) -> No
     assert cells(tiny, "stragglers") == [
         [
             *("0", "node0", "1 of 3", "33.3 %", "100.000", "24.3 %"),
-            *("input", "100.0 %", "transient", "0.000028", "one step: it may be chance"),
+            *("input", "100.000", "100.0 %", "the rank alone", "transient", "0.000028", "one step: it may be chance"),
         ]
     ]
     assert tiny.select("#stragglers .caveat") == []
+
+
+def test_the_grid_of_workers_of_a_pipeline_says_who_was_late_longest() -> None:
+    soup = read(render(build(scenes.gridded(), "tiny")))
+    assert [text(caption) for caption in soup.select("#stragglers figcaption")][1] == (
+        "The longest wait is for dp rank 0 in stage 0: 33.3 ms in the mean step, 24.3 % of it."
+    )
 
 
 def test_a_run_of_which_one_rank_is_recorded_says_why_nobody_is_named() -> None:
@@ -274,13 +281,13 @@ def test_every_chart_has_a_place_a_finding_and_rows(tiny: BeautifulSoup) -> None
 
 def test_a_chart_that_names_absent_or_empty_rows_is_refused() -> None:
     drawing = {"id": "x", "spec": {"data": {"name": "rows"}, "layer": [{"from": {"data": {"name": "more"}}}]}}
-    page.check_names([drawing], {"rows": {"a": [1]}, "more": {"a": [1]}})
+    document.check_names([drawing], {"rows": {"a": [1]}, "more": {"a": [1]}})
     without: dict[str, dict[str, list[Any]]] = {"rows": {"a": [1]}}
     for datasets in (without, without | {"more": {"a": []}}):
         with pytest.raises(ValueError, match=r"chart x names rows that the page has not got: \['more'\]"):
-            page.check_names([drawing], datasets)
+            document.check_names([drawing], datasets)
     with pytest.raises(ValueError, match="chart y"):
-        page.check_names([{"id": "y", "spec": {"mark": "bar"}}], {})
+        document.check_names([{"id": "y", "spec": {"mark": "bar"}}], {})
 
 
 def test_both_schemes_have_the_same_colours_as_the_style_sheet(tiny: BeautifulSoup) -> None:
@@ -329,8 +336,8 @@ def test_a_hostile_name_is_shown_as_it_is_written() -> None:
 
 
 def test_data_in_a_script_element_cannot_end_it() -> None:
-    assert page.json_block({"a": "</script><!--&"}) == '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026"}'
-    assert json.loads(page.json_block({"a": "</script>"})) == {"a": "</script>"}
+    assert document.json_block({"a": "</script><!--&"}) == '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026"}'
+    assert json.loads(document.json_block({"a": "</script>"})) == {"a": "</script>"}
 
 
 def test_the_script_stays_small_enough_to_be_read(tiny: BeautifulSoup) -> None:

@@ -205,13 +205,29 @@ def test_a_straggler_keeps_its_row_of_the_run(tiny: Overview) -> None:
     assert tiny.stragglers.rows() == [
         (
             *(0, "node0", 3, 1, 1 / 3, 100 * MS, 100 / 411, 0.1 / 3600),
-            *("input", 1.0, "transient", "one step: it may be chance"),
+            *("input", 100 * MS, 1.0, None, "transient", "one step: it may be chance"),
         )
     ]
     late = tiny.late
     assert (late.n_steps, late.n_known, late.n_step_ranks) == (3, 3, 2)
     assert (late.n_stragglers, late.n_straggler_steps, late.n_tie_steps, late.tie_ranks) == (1, 1, 0, None)
     assert (late.peak_rank, late.peak_step, late.peak_ns, late.peak_ratio) == (0, 12, 100 * MS, 0.5)
+
+
+def test_workers_of_a_pipeline_are_a_grid_of_how_late_they_were_in_the_mean_step() -> None:
+    """Rank 0 is 100 ms late in one of three steps, of 411 ms together; rank 1 1 ms, below the noise."""
+    assert [tuple(row.values()) for row in rows(scenes.gridded(), "overview_worker_cells")] == [
+        (0, 0, "0", 33_333_333, 0.24331, 60 * MS),
+        (0, 1, "1", 333_333, 0.00243, 73_333_333),
+    ]
+
+
+def test_there_is_no_grid_where_a_place_is_not_known_or_all_are_one_stage() -> None:
+    con = scenes.gridded()
+    con.execute("UPDATE ranks SET pp = NULL WHERE rank = 1")
+    assert rows(con, "overview_worker_cells") == []
+    con.execute("UPDATE ranks SET pp = 0")
+    assert rows(con, "overview_worker_cells") == []
 
 
 def test_ranks_that_tie_are_named_together_and_others_of_the_step_are_not() -> None:

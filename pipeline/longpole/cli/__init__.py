@@ -20,6 +20,7 @@ COMMANDS = (
     "report",
     "explain",
     "whatif",
+    "plan",
     "export",
     "query",
     "views",
@@ -28,7 +29,7 @@ COMMANDS = (
     "runs",
     "synth",
 )
-"""Every command, as help lists them; NAME is the function NAME of longpole.cli.NAME."""
+"""Every command, as help lists them; NAME is the function, or the commands below it, NAME of longpole.cli.NAME."""
 
 
 def make_app(wanted: str | None = None) -> App:
@@ -40,9 +41,12 @@ def make_app(wanted: str | None = None) -> App:
         help_format="plaintext",
     )
     for name in COMMANDS if wanted not in COMMANDS else (wanted,):
-        app.command(
-            getattr(importlib.import_module(f"longpole.cli.{name}"), name), name=name, sort_key=COMMANDS.index(name)
-        )
+        command = getattr(importlib.import_module(f"longpole.cli.{name}"), name)
+        if isinstance(command, App):
+            command.sort_key = COMMANDS.index(name)
+            app.command(command)
+        else:
+            app.command(command, name=name, sort_key=COMMANDS.index(name))
     return app
 
 

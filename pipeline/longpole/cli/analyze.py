@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longpole.analyze import analyze_run
-from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, WhatIfOption, Work, open_store, stderr
 
 
 def analyze(
@@ -11,6 +11,7 @@ def analyze(
     /,
     *,
     store: StoreOption = None,
+    what_if: WhatIfOption = None,
     cluster: ClusterFlags = ClusterFlags(),  # noqa: B008  frozen
 ) -> None:
     """Compute a run's facts and marts from its events. What is up to date is not computed again.
@@ -21,6 +22,8 @@ def analyze(
     target = open_store(store)
     target.manifest(run)
     with Work(cluster.options(), console) as work, target.lock(run):
-        manifest = analyze_run(target, run, run_tasks=work.runner("analyze"), memory=work.task_memory)
+        manifest = analyze_run(
+            target, run, run_tasks=work.runner("analyze"), memory=work.task_memory, has_what_ifs=what_if
+        )
     console.print(f"wrote {len(manifest.files) - len(manifest.of('events'))} files of answers of run {run}")
     print(run)

@@ -24,6 +24,12 @@ StoreOption = Annotated[
     str | None,
     Parameter(name="--store", help="Folder or URL of the store. Default: $LONGPOLE_STORE, else ./longpole-store."),
 ]
+WhatIfOption = Annotated[
+    bool | None,
+    Parameter(
+        help="Replay the run for what stragglers cost and what to fix first. Default: of up to 5 million events."
+    ),
+]
 RunArgument = Annotated[str, Parameter(help="Name of a run in the store.")]
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from longpole import __version__
 from longpole.cli.options import RunArgument, StoreOption, open_store, parse_steps, stderr
 from longpole.errors import LongpoleError, UsageError
-from longpole.report import overview, page, postmortem, postmortem_page
+from longpole.report import of_run, postmortem, postmortem_page
 from longpole.session import Session
 
 OutputOption = Annotated[
@@ -52,7 +52,7 @@ def report(
     path = page_path(output, f"{run}.html" if kind == "overview" else f"{run}-{kind}.html", force=force)
     with Session(target, [run]) as session, session.explaining():
         if kind == "overview":
-            html = page.render(overview.build(session.con, run), tool_version=__version__)
+            html, _ = of_run.told(session.con, run, tool_version=__version__)
         else:
             html = postmortem_page.render(postmortem.build(session.con, run, span), tool_version=__version__)
     write_page(path, html)

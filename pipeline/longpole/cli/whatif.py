@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from longpole import catalog
+from longpole.analyze import analyze_run
 from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, Work, open_store, stderr
 from longpole.errors import UsageError
 from longpole.session import Session
@@ -54,6 +55,9 @@ def whatif(
     opportunities: Annotated[
         bool, Parameter(help="List the ten largest gains of single changes.", negative="")
     ] = False,
+    stragglers: Annotated[
+        bool, Parameter(help="What the run's stragglers cost it, kept in the store as run_whatif.", negative="")
+    ] = False,
     format: Annotated[Literal["table", "json"], Parameter(help="How to print the answer.")] = "table",
     store: StoreOption = None,
     cluster: ClusterFlags = ClusterFlags(),  # noqa: B008  frozen
@@ -70,10 +74,14 @@ def whatif(
         *(_fixed(text) for text in fix_rank),
         *(_removed(text) for text in remove),
     )
-    if opportunities == bool(changes):
+    if opportunities + stragglers + bool(changes) != 1:
         raise UsageError(
-            "ask for changes or for opportunities", "As --scale comm=0.5, --fix-rank 3, or --opportunities alone."
+            "ask for changes, for opportunities or for stragglers",
+            "As --scale comm=0.5, --fix-rank 3, or --opportunities or --stragglers alone.",
         )
+    if stragglers:
+        _price(target, run, cluster, console, format)
+        return
     scenarios = _candidates(target, run) if opportunities else [changes]
     with Work(cluster.options(), console) as work:
         answer = ask(target, run, scenarios, run_tasks=work.runner("what-if"), memory=work.task_memory)
@@ -83,6 +91,39 @@ def whatif(
         _print_gains(run, scenarios, answer)
     else:
         _print_steps(run, scenarios[0], answer)
+
+
+def _price(store: Store, run: str, cluster: ClusterFlags, console: Console, format: str) -> None:
+    with Work(cluster.options(), console) as work, store.lock(run):
+        analyze_run(store, run, run_tasks=work.runner("what-if"), memory=work.task_memory, has_what_ifs=True)
+    with Session(store, [run]) as session, session.explaining():
+        rows = session.sql(catalog.page_query("whatif_stragglers"), {"run": run}).pl()
+    if format == "json":
+        json.dump({"run": run, "stragglers": rows.to_dicts()}, sys.stdout, indent=2)
+        print()
+        return
+    if rows.is_empty():
+        ranks = len(recorded_ranks(store.manifest(run)))
+        print(f"n/a: a median of ranks needs {LEAST_RANKS_OF_A_MEDIAN} recorded, run {printable(run)} has {ranks}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("measure", "group"):
+        table.add_column(name)
+    for name in ("value", "step", "against"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for row in rows.iter_rows(named=True):
+        group = f"{row['dimension']} {row['group_key']}"
+        value = "n/a" if row["value_ratio"] is None else f"{row['value_ratio']:.3f}"
+        table.add_row(
+            row["measure"],
+            group,
+            value,
+            duration_text(row["duration_ns"]),
+            duration_text(row["base_ns"]),
+            row["verdict"],
+        )
+    Console(highlight=False, width=120).print(table)
 
 
 def _scaled(text: str) -> Change:
@@ -137,47 +178,15 @@ def _rank(text: str) -> int:
 
 def _candidates(store: Store, run: str) -> list[Scenario]:
     """Return single changes worth asking, from what the run's critical paths spend their time on."""
-    with Session(store, [run]) as session, session.explaining():
-        rows = session.con.execute(catalog.page_query("whatif_candidates"), {"run": run}).fetchall()
-    found: list[Scenario] = []
+    sql = "SELECT what, kind, rank, pattern, factor FROM opportunity_changes WHERE run = $1 ORDER BY scenario"
     has_medians = len(recorded_ranks(store.manifest(run))) >= LEAST_RANKS_OF_A_MEDIAN
-    for what, kind, rank, _, pattern, factor, _ in rows:
-        if what == "fix" and not has_medians:
-            continue
-        if what == "exposed":
-            found.append((Change("exposed"),))
-        else:
-            found.append((Change(what, kind=kind, rank=rank, pattern=pattern, factor=factor),))
-    return [*found, (Change("waits"),)]
-
-
-_KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
-
-
-def _in_words(change: Change) -> str:
-    """Return a change as a person says it."""
-    if change.what == "exposed":
-        most = "" if change.amount_ns is None else f" up to {duration_text(change.amount_ns)}"
-        return f"exposed exchange gone{most}"
-    if change.what == "waits":
-        return "no waiting for later ranks in collectives"
-    what = _KIND_WORDS.get(change.kind or "", change.kind or "all work")
-    if change.what == "fix":
-        whose = "every rank" if change.rank is None else f"rank {change.rank}"
-        return f"{whose}'s {what} at the ranks' median" if change.kind else f"{whose} at the ranks' median"
-    if change.pattern is not None:
-        name = re.sub(r"\\(.)", r"\1", change.pattern).removeprefix("^").removesuffix("$")
-        what = f"`{name}`" if change.kind in (None, "compute") else f"{what} in `{name}`"
-    where = "".join(
-        [
-            f" of rank {change.rank}" if change.rank is not None else "",
-            f" in {change.phase}" if change.phase else "",
-            f" of group {change.group}" if change.group else "",
-        ]
-    )
-    factor = change.factor if change.factor is not None else 1.0
-    how = "gone" if factor == 0 else "twice as fast" if factor == 0.5 else f"x {factor:g}"
-    return f"{what}{where} {how}"
+    with Session(store, [run]) as session, session.explaining():
+        rows = session.con.execute(sql, [run]).fetchall()
+    return [
+        (Change(what, kind=kind, rank=rank, pattern=pattern, factor=factor),)
+        for what, kind, rank, pattern, factor in rows
+        if has_medians or what != "fix"
+    ]
 
 
 def _total(answer: Answer, scenario: int) -> dict[str, Any]:
@@ -192,7 +201,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
     row = _total(answer, 1)
     lines = [
         f"run {run}: {row['n_steps']} steps, {duration_text(row['measured_ns'])} as recorded; {_allowance(row)}",
-        *(f"change: {printable(_in_words(change))}" for change in scenario),
+        *(f"change: {printable(change.in_words())}" for change in scenario),
         f"predicted {duration_text(row['predicted_ns'])}: {_saved(row['saved_ns'])}, speedup {_ratio(row)}",
     ]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -221,7 +230,7 @@ def _print_gains(run: str, scenarios: Sequence[Scenario], answer: Answer) -> Non
     for name, justify in (("speedup", "right"), ("saved", "right"), ("change", "left")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in _gains(answer):
-        words = "; ".join(_in_words(c) for c in scenarios[row["scenario"] - 1])
+        words = "; ".join(c.in_words() for c in scenarios[row["scenario"] - 1])
         table.add_row(_ratio(row), duration_text(row["saved_ns"]), printable(words))
     if not table.row_count:
         _write(f"{head}\nno single change asked about would save a thousandth of it", None)
@@ -243,7 +252,7 @@ def _print_json(run: str, scenarios: Sequence[Scenario], answer: Answer) -> None
         number = row.pop("scenario")
         steps = answer.steps.filter(pl.col("scenario") == number).drop("scenario", "capture")
         changes = [
-            {"words": _in_words(c)} | {k: v for k, v in vars(c).items() if v is not None} for c in scenarios[number - 1]
+            {"words": c.in_words()} | {k: v for k, v in vars(c).items() if v is not None} for c in scenarios[number - 1]
         ]
         listed.append({"changes": changes, **row, "steps": list(steps.iter_rows(named=True))})
     sys.stdout.write(json.dumps({"run": run, "scenarios": listed}, indent=1) + "\n")

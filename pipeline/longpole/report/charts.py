@@ -27,7 +27,7 @@ up to the step."""
 N_DOTTED = 60
 """Up to this many columns each step time has a dot: a line alone does not show a single step."""
 
-MIN_COLUMNS = 8
+MIN_COLUMNS = 4
 """A chart of fewer columns leaves room at its right: one step as wide as the page says less, not more."""
 
 OVERLAP = 0.2
@@ -36,8 +36,12 @@ OVERLAP = 0.2
 MIN_SHARE_DOMAIN = 0.1
 """A heat map's colours span at least 0 to 10 % of the window: noise around 1 % must not look like a finding."""
 
+_APART = alt.Scale(paddingInner=0.04)
+"""Workers are no course of time: their cells stand apart."""
+
 _FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
 _SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
+_RANK_SHOWN = "shown_rank < 0 || datum.rank == shown_rank"
 _LABEL = "datum.first_step == datum.last_step ? '' + datum.first_step : datum.first_step + '–' + datum.last_step"
 
 
@@ -96,8 +100,6 @@ def path_kinds(path_bins: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
 def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
     """Return ranks by columns, coloured by the share of the rank's windows that the measure takes."""
     is_binned = _is_binned(step_bins)
-    top = cells["share_ratio"].max()
-    largest = max(MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
     spread = [alt.Tooltip(f"{name}_ms:Q", title=f"{name} (ms)", format=",.3f") for name in ("min", "median", "max")]
     tooltip = [
         alt.Tooltip("rank:O"),
@@ -109,7 +111,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
     ]
     n_rows = cells["rank"].n_unique()
     chart = (
-        _with_steps(alt.Chart().transform_filter(_SHOWN))
+        _with_steps(alt.Chart().transform_filter(_SHOWN).transform_filter(_RANK_SHOWN))
         .transform_calculate(
             x0="datum.bin - 0.5",
             x1=f"datum.bin + {0.5 + OVERLAP}",
@@ -124,20 +126,167 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
             x=_bin_axis("x0"),
             x2="x1",
             y=alt.Y("rank:O", title="rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
-            color=alt.Color(
-                "share_ratio:Q",
-                title=f"{measure.name}, share of {measure.whole} (%)",
-                scale=alt.Scale(domain=[0, largest], range=measure.ramp),
-                legend=alt.Legend(
-                    orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5
-                ),
-            ),
+            color=_share_colour(cells, measure),
             tooltip=tooltip,
         )
     )
-    row_px = 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
     title = f"{measure.name.capitalize()} of each rank over the steps"
-    return _framed([chart], step_bins, title, height=row_px * n_rows, rows=measure.rows)
+    return _framed([chart], step_bins, title, height=_row_px(n_rows) * n_rows, rows=measure.rows)
+
+
+def worker_grid(cells: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
+    """Return data-parallel rows by pipeline stages, coloured by the share of the steps that each worker was late."""
+    chart = (
+        alt.Chart()
+        .transform_calculate(late_ms="datum.late_mean_ns / 1e6", compute_ms="datum.compute_mean_ns / 1e6")
+        .mark_rect()
+        .encode(
+            x=alt.X(
+                "stage:O",
+                title="pipeline stage",
+                scale=_APART,
+                axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False),
+            ),
+            y=alt.Y("dp:O", title="dp rank", scale=_APART, axis=alt.Axis(labelOverlap=True, ticks=False)),
+            color=_share_colour(cells, LATE),
+            tooltip=[
+                alt.Tooltip("ranks:N"),
+                alt.Tooltip("stage:O"),
+                alt.Tooltip("dp:O", title="dp rank"),
+                alt.Tooltip("share_ratio:Q", title=f"{LATE.name}, share of {LATE.whole}", format=".2%"),
+                alt.Tooltip("late_ms:Q", title="late in the mean step (ms)", format=",.3f"),
+                alt.Tooltip("late_mean_ns:Q", title="late in the mean step (ns)", format=",d"),
+                alt.Tooltip("compute_ms:Q", title="compute in the mean step (ms)", format=",.3f"),
+            ],
+        )
+    )
+    height = _row_px(cells["dp"].n_unique()) * cells["dp"].n_unique()
+    return _framed([chart], step_bins, "Late time of each worker", height=height, rows="worker_cells")
+
+
+def _share_colour(cells: pl.DataFrame, measure: Measure) -> alt.Color:
+    top = cells["share_ratio"].max()
+    largest = max(MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
+    return alt.Color(
+        "share_ratio:Q",
+        title=f"{measure.name}, share of {measure.whole} (%)",
+        scale=alt.Scale(domain=[0, largest], range=measure.ramp),
+        legend=alt.Legend(
+            orient="top", direction="horizontal", format=".0%", gradientLength=240, titleLimit=300, tickCount=5
+        ),
+    )
+
+
+def _row_px(n_rows: int) -> int:
+    return 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
+
+
+def timeline_steps(step_bins: pl.DataFrame) -> Chart:
+    """Return the recorded, re-timed and ideal time of an op timeline's steps as lines, in ms."""
+    names = ["recorded_ns", "retimed_ns", "ideal_ns"]
+    lines = (
+        alt.Chart()
+        .transform_filter(_SHOWN)
+        .transform_fold(list[str | alt.FieldName](names), as_=["column", "ns"])
+        .transform_calculate(
+            line="{recorded_ns: 'recorded', retimed_ns: 're-timed', ideal_ns: 'ideal'}[datum.column]",
+            ms="isValid(datum.ns) ? datum.ns / 1e6 : null",
+            label=_LABEL,
+        )
+        .encode(
+            x=_bin_axis("bin"),
+            y=_ms_axis("ms"),
+            color=alt.Color(
+                "line:N",
+                title=None,
+                scale=alt.Scale(domain=["ideal", "recorded", "re-timed"], range="category"),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=[
+                alt.Tooltip("label:N", title="step"),
+                alt.Tooltip("line:N"),
+                alt.Tooltip("ms:Q", title="median (ms)", format=",.3f"),
+                alt.Tooltip("ns:Q", title="median (ns)", format=",d"),
+            ],
+        )
+    )
+    layers = [lines.mark_line().add_params(alt.selection_interval(name="brush", encodings=["x"]))]
+    if step_bins.height <= N_DOTTED:
+        layers.append(lines.mark_point(filled=True))
+    return _framed(layers, step_bins, "Step time", height=260)
+
+
+def score_grid(grid: pl.DataFrame) -> Chart:
+    """Return data-parallel ranks by pipeline stages, coloured by the slowdown that each worker's score says."""
+    top = grid["score_ratio"].max()
+    largest = max(1 + MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
+    n_rows = grid["dp_rank"].n_unique()
+    cells = (
+        alt.Chart()
+        .mark_rect()
+        .encode(
+            x=alt.X("stage:O", title="pipeline stage", axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False)),
+            y=alt.Y("dp_rank:O", title="dp rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            color=alt.Color(
+                "score_ratio:Q",
+                title="score, times the ideal step",
+                scale=alt.Scale(domain=[1, largest], range="heatmap", clamp=True),
+                legend=alt.Legend(
+                    orient="top", direction="horizontal", format=".2f", gradientLength=240, titleLimit=300, tickCount=5
+                ),
+            ),
+            tooltip=[
+                alt.Tooltip("rank:O"),
+                alt.Tooltip("dp_rank:O", title="dp rank"),
+                alt.Tooltip("stage:O"),
+                alt.Tooltip("score_ratio:Q", title="score", format=".4f"),
+                alt.Tooltip("dp_rank_ratio:Q", title="S of its dp rank alone", format=".4f"),
+                alt.Tooltip("stage_ratio:Q", title="S of its stage alone", format=".4f"),
+            ],
+        )
+    )
+    framed: Chart = cells.properties(
+        data=alt.NamedData("workers"),
+        width="container",
+        height=_row_px(n_rows) * n_rows,
+        title="Score of each worker",
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
+
+
+def waterfall(n_parts: int) -> Chart:
+    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
+    base = alt.Chart().transform_calculate(
+        hours="datum.device_ns / 3.6e12",
+        share="format(datum.share_ratio, '.1%')",
+        edge="max(datum.start_ratio, datum.end_ratio)",
+    )
+    y = alt.Y("label:N", title=None, sort=alt.SortField("place"), axis=alt.Axis(ticks=False, labelLimit=220))
+    x = alt.X("start_ratio:Q", title="share of the devices' time (%)", axis=alt.Axis(format=".0%", tickCount=6))
+    bars = base.mark_bar().encode(
+        y=y,
+        x=x,
+        x2="end_ratio:Q",
+        color=alt.Color("colour:N", legend=None, scale=alt.Scale(domain=list(PARTS), range="category")),
+        tooltip=[
+            alt.Tooltip("label:N", title="part"),
+            alt.Tooltip("share_ratio:Q", title="share", format=".3%"),
+            alt.Tooltip("device_ns:Q", title="device time (ns)", format=",d"),
+            alt.Tooltip("hours:Q", title="device hours", format=",.4f"),
+        ],
+    )
+    shares = base.mark_text(align="left", dx=5, style="share").encode(y=y, x=alt.X("edge:Q"), text="share:N")
+    layered = alt.layer(bars, shares)
+    assert isinstance(layered, alt.LayerChart)
+    framed: Chart = layered.properties(
+        data=alt.NamedData("ledger"),
+        width="container",
+        height=22 * n_parts,
+        title="Where the devices' time goes",
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
 
 
 def _stacked(
@@ -248,5 +397,7 @@ def _framed(
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
     return framed.add_params(
-        alt.param(name="first_bin", value=0), alt.param(name="last_bin", value=max(0, step_bins.height - 1))
+        alt.param(name="first_bin", value=0),
+        alt.param(name="last_bin", value=max(0, step_bins.height - 1)),
+        alt.param(name="shown_rank", value=-1),
     )

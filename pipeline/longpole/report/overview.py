@@ -10,6 +10,7 @@ import polars as pl
 
 from longpole.catalog import page_query
 from longpole.errors import LongpoleError
+from longpole.whatif import Change
 
 MAX_STEP_BINS = 300
 """Columns of a step chart: at the 1,100 px of a wide page a column is still more than 3 px wide."""
@@ -33,13 +34,22 @@ MAX_VERDICT_ROWS = 64
 """Rows of the verdict table: a verdict may quote what a dump says, so their number has no bound of its own."""
 
 MAX_LATE_ROWS = 16
-"""Rows of the heat map of late time: who was waited for is one rank or a few; with 300 columns 4,800 cells."""
+"""Rows of the heat maps of late time: who was waited for is one rank or a few; with 300 columns 4,800 cells."""
 
 N_PATH_NAMES = 10
 """Rows of the table of what the paths were made of: beyond these a name rarely is 1 % of them."""
 
 MAX_STRAGGLER_ROWS = 64
 """Rows of the table of stragglers, those waited for longest first."""
+
+MAX_OPPORTUNITIES = 8
+"""Changes listed: beyond these one rarely saves a hundredth."""
+
+MAX_EXCHANGE_ROWS = 24
+"""Rows of the table of exchanges, the most exposed first: three operations in each of eight dimensions."""
+
+MAX_STAGE_ROWS = 64
+"""Rows of the table of pipeline stages."""
 
 MAX_RANGES = 12
 """Ranges of ranks or steps spelt out in one line of text."""
@@ -123,13 +133,44 @@ class Late:
     has_collectives: bool
     n_stragglers: int
     n_straggler_steps: int
+    n_place_steps: int
     n_tie_steps: int
     tie_ranks: str | None
     peak_rank: int | None
     peak_step: int | None
     peak_ns: int | None
     peak_ratio: float | None
+    peak_place: str | None
     peak_doubt: str | None
+
+
+@dataclass(frozen=True)
+class Key:
+    """The row of sql/pages/overview_key.sql: what the first screen says beside the run's own row."""
+
+    first_third_ns: int | None
+    last_third_ns: int | None
+    trend_ratio: float | None
+    spread_ratio: float | None
+    mfu_ratio: float | None
+    hfu_ratio: float | None
+    mfu_trend: str | None
+    tokens_per_s: float | None
+    mfu_reason: str | None
+    mfu_convention: str | None
+    slowdown_ratio: float | None
+    has_what_ifs: bool
+
+
+@dataclass(frozen=True)
+class Opportunity:
+    """A row of sql/pages/overview_opportunities.sql, with the change in words."""
+
+    words: str
+    n_steps: int
+    saved_ns: int
+    speedup_ratio: float
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -142,12 +183,18 @@ class Overview:
     run: Run
     path: Path
     late: Late
+    key: Key
+    opportunities: tuple[Opportunity, ...]
+    exchanges: pl.DataFrame
+    ledger: pl.DataFrame
+    stages: pl.DataFrame
     step_bins: pl.DataFrame
     comm_cells: pl.DataFrame
     idle_cells: pl.DataFrame
     path_bins: pl.DataFrame
     path_names: pl.DataFrame
     late_cells: pl.DataFrame
+    worker_cells: pl.DataFrame
     stragglers: pl.DataFrame
     extremes: pl.DataFrame
     kernels: pl.DataFrame
@@ -172,12 +219,23 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         run=Run(**head),
         path=Path(**_rows(con, "overview_path", run=run).to_dicts()[0]),
         late=Late(**_rows(con, "overview_late", run=run, max_ranges=MAX_RANGES).to_dicts()[0]),
+        key=Key(**_rows(con, "overview_key", run=run).to_dicts()[0]),
+        opportunities=tuple(
+            _opportunity(row)
+            for row in _rows(con, "overview_opportunities", run=run, max_opportunities=MAX_OPPORTUNITIES).iter_rows(
+                named=True
+            )
+        ),
+        exchanges=_rows(con, "overview_exchanges", run=run, max_exchanges=MAX_EXCHANGE_ROWS),
+        ledger=_rows(con, "overview_ledger", run=run),
+        stages=_rows(con, "overview_stages", run=run, max_stages=MAX_STAGE_ROWS),
         step_bins=_rows(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
         comm_cells=_rows(con, "overview_cells", measure="exposed_comm", **cells),
         idle_cells=_rows(con, "overview_cells", measure="idle", **cells),
         path_bins=_rows(con, "overview_path_bins", run=run, max_bins=MAX_STEP_BINS),
         path_names=_rows(con, "overview_path_names", run=run, n_names=N_PATH_NAMES),
         late_cells=_rows(con, "overview_late_cells", run=run, max_bins=MAX_STEP_BINS, max_late_ranks=MAX_LATE_ROWS),
+        worker_cells=_rows(con, "overview_worker_cells", run=run, max_late_ranks=MAX_LATE_ROWS, max_ranges=MAX_RANGES),
         stragglers=_rows(con, "overview_stragglers", run=run, max_stragglers=MAX_STRAGGLER_ROWS),
         extremes=_rows(con, "overview_extremes", run=run),
         kernels=_rows(con, "overview_kernels", run=run, n_kernels=N_KERNELS),
@@ -186,6 +244,11 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         dumps=_rows(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
         verdicts=_rows(con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS),
     )
+
+
+def _opportunity(row: dict[str, Any]) -> Opportunity:
+    change = Change(row["what"], row["kind"], row["rank"], row["pattern"], factor=row["factor"])
+    return Opportunity(change.in_words(), row["n_steps"], row["saved_ns"], row["speedup_ratio"], row["verdict"])
 
 
 def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> pl.DataFrame:

@@ -1,24 +1,16 @@
-"""The overview as one self-contained HTML file, and the document that every page is: same data, same bytes.
+"""The overview page: what each section shows, and what it says where there is nothing to show.
 
-Everything a dump could have written reaches the page through Jinja's autoescape, or in the block of chart data as a
-JSON string in which nothing can end the block.
+Everything a dump could have written reaches the page through Jinja's autoescape; the block of chart data holds numbers
+alone.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 
-import jinja2
 import polars as pl
-import vl_convert
-from markupsafe import Markup
 
-from longpole.report import charts, words
+from longpole.report import charts, document, words
 from longpole.report.overview import Overview
 
 CANVAS_CELLS = 5_000
@@ -62,13 +54,54 @@ SECTIONS = (
     Section(
         "stragglers",
         "Who was waited for",
-        ("step_stragglers", "run_stragglers", "steps"),
-        "SELECT step, rank, late_ns, is_straggler, cause, verdict FROM step_stragglers "
+        ("step_stragglers", "run_stragglers", "run_straggler_places", "ranks", "steps"),
+        "SELECT step, rank, late_ns, is_straggler, cause, place, verdict FROM step_stragglers "
         "ORDER BY late_ns DESC, step, rank",
         "Late time is how long others waited for a rank, from when it had not to wait itself, and no more than it "
         "spent beyond the median rank. A step's straggler is late beyond the noise and twice as late as any other; "
-        "two that stall in turns tie, and nobody is named. What it costs is another question: longpole whatif "
+        "two that stall in turns tie, and nobody is named. To a slow link nobody is late, and in a pipeline all wait "
+        "in turns: those of a link are late by how much longer than its siblings' its transfers took, those of a stage "
+        "by how much more than the median stage it computes. What it costs is another question: longpole whatif "
         "--fix-rank. Blank: lateness is not known there.",
+    ),
+    Section(
+        "fix",
+        "What to fix first",
+        ("run_opportunities", "run_whatif"),
+        "SELECT what, kind, rank, name, factor, saved_ns, speedup_ratio, verdict FROM run_opportunities "
+        "ORDER BY saved_ns DESC",
+        "Each change alone, predicted by a replay of every rank's dependencies over all steps recorded: another chain "
+        "may take over, so savings do not add up. At the ranks' median: each launch and kernel takes no longer than "
+        "the same one on the median rank.",
+    ),
+    Section(
+        "ledger",
+        "Where the devices' time goes",
+        ("step_ledger", "step_mfu", "run_mfu"),
+        "SELECT part, sum(device_ns) AS device_ns, min(reason) AS reason FROM step_ledger GROUP BY part, place "
+        "ORDER BY place",
+        "The parts add up to the step times of all ranks. Model FLOPs at peak is MFU; waiting for ranks, a pipeline "
+        "bubble where it is a send or receive, and transfer are exposed communication; skew is what the ranks' own "
+        "windows lack to the step time.",
+    ),
+    Section(
+        "exchanges",
+        "Exposed communication by group and operation",
+        ("step_exchanges", "group_transfers", "collective_instances"),
+        "SELECT group_id, op, sum(exposed_ns) AS exposed_ns, sum(wait_ns) AS wait_ns, median(busbw_bytes_per_s) "
+        "AS busbw_bytes_per_s FROM step_exchanges GROUP BY group_id, op ORDER BY exposed_ns DESC",
+        "Exposed is what these exchanges alone explain of the ranks' windows; waiting is the part of the time in them "
+        "before the last rank had come, transfer the rest. Bus bandwidth by nccl-tests' convention, of exchanges whose "
+        "members are all recorded.",
+    ),
+    Section(
+        "stages",
+        "Pipeline stages",
+        ("pipeline_stages", "step_stages"),
+        "SELECT * FROM pipeline_stages ORDER BY stage",
+        "Bubble is device time that is idle or in an exposed send or receive; the schedule's is "
+        "(p - 1) / (m + p - 1) for p stages and m microbatches that all take the same. Excess is compute beyond the "
+        "median stage.",
     ),
     Section(
         "exposed-comm",
@@ -129,82 +162,34 @@ class Figure:
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     figures = _figures(data)
-    return document(
+    drawings = [
+        document.drawing(figure.id, figure.chart, renderer=figure.renderer, is_brushed=figure.is_brushed)
+        for figure in figures
+        if figure.chart is not None
+    ]
+    return document.render(
         "overview.html.j2",
-        figures,
+        drawings,
         _datasets(data),
         n_bins=data.step_bins.height,
-        tool_version=tool_version,
-        data=data,
-        run=data.run,
-        sections={section.id: section for section in SECTIONS},
-        ranks_seen=words.ranks_seen(data.run),
-        summary=words.summary(data.run),
-        caveats=words.caveats(data.run),
-        nobody=words.nobody_named(data.late),
-        causes=charts.CAUSES,
-        kinds=[(kind_colour(kind), kind) for kind in charts.KINDS],
-        parts=_PARTS,
-        kind_colours=KIND_COLOURS,
-        path_colours={kind: kind_colour(kind) for kind in charts.KINDS},
+        context={
+            "data": data,
+            "run": data.run,
+            "tool_version": tool_version,
+            "sections": {s.id: s for s in SECTIONS if s.id != "stages" or data.stages.height},
+            "figures": {figure.id: figure for figure in figures},
+            "ranks_seen": words.ranks_seen(data.run),
+            "summary": words.summary(data.run),
+            "caveats": words.caveats(data.run),
+            "answers": words.answers(data),
+            "nobody": words.nobody_named(data.late),
+            "causes": charts.CAUSES,
+            "kinds": [(kind_colour(kind), kind) for kind in charts.KINDS],
+            "parts": _PARTS,
+            "kind_colours": KIND_COLOURS,
+            "path_colours": {kind: kind_colour(kind) for kind in charts.KINDS},
+        },
     )
-
-
-def document(
-    template: str,
-    figures: Sequence[Figure],
-    datasets: dict[str, dict[str, list[Any]]],
-    *,
-    n_bins: int,
-    tool_version: str,
-    **context: Any,
-) -> str:
-    """Return a page made of a template, charts and the rows that they name; `n_bins` is 0 without a range of steps.
-
-    Raises:
-        ValueError: A chart names rows that the page has not got; a defect of the package, caught by its tests.
-    """
-    drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
-    check_names(drawings, datasets)
-    block = {
-        "bins": n_bins,
-        "charts": drawings,
-        "config": {scheme: _vega_config(scheme) for scheme in ("light", "dark")},
-        "datasets": datasets,
-    }
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            context,
-            figures={figure.id: figure for figure in figures},
-            tool_version=tool_version,
-            variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
-            style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
-            bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
-            script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
-            block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
-        )
-    )
-
-
-def json_block(value: Any) -> str:
-    """Return JSON that may stand in a script element: nothing in it can end the element or open a comment."""
-    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def check_names(drawings: list[dict[str, Any]], datasets: dict[str, dict[str, list[Any]]]) -> None:
-    """Check that each chart's rows are there: Vega draws a name that does not resolve as an empty chart, silently.
-
-    Raises:
-        ValueError: A chart names rows that the page has not got; a defect of the package, caught by its tests.
-    """
-    for drawing in drawings:
-        names = set(_data_names(drawing["spec"]))
-        missing = sorted(name for name in names if not any(datasets.get(name, {}).values()))
-        if missing or not names:
-            raise ValueError(f"chart {drawing['id']} names rows that the page has not got: {missing}")
 
 
 _PARTS = (
@@ -247,6 +232,13 @@ def _figures(data: Overview) -> list[Figure]:
         note = f"{n_shown} of {run.n_window_ranks} ranks: those waited for longest." if limited else ""
         late_map = charts.heat_map(data.late_cells, bins, charts.LATE)
         drawn.append(Figure("late-map", words.late_finding(data.late), late_map, note=note))
+    if data.worker_cells.height:
+        grid = charts.worker_grid(data.worker_cells, bins)
+        drawn.append(Figure("worker-map", words.grid_finding(data.worker_cells), grid))
+    if data.ledger.height:
+        drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(data.ledger.height)))
+    else:
+        drawn.append(Figure("ledger-chart", words.ledger_finding(data)))
     for id_, cells, measure in (
         ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
         ("idle-map", data.idle_cells, charts.IDLE),
@@ -266,95 +258,28 @@ def _figures(data: Overview) -> list[Figure]:
     return drawn
 
 
-def _drawing(figure: Figure, chart: charts.Chart) -> dict[str, Any]:
-    spec = chart.to_dict()
-    # The schema's address would be the page's only link to the outside; the page's own Vega-Lite needs none.
-    del spec["$schema"]
-    spec.pop("config", None)
-    return {"id": figure.id, "is_brushed": figure.is_brushed, "renderer": figure.renderer, "spec": spec}
+_LEDGER_COLOURS = {"model": "compute", "recompute": "compute", "kernel_inefficiency": "compute", "compute": "compute"}
+_LEDGER_COLOURS |= dict.fromkeys(("bubble", "wait", "transfer", "unsplit_comm"), "exposed_comm")
+_LEDGER_COLOURS |= {"copies": "exposed_copy"}
+"""Part of a window that a part of the ledger belongs to; the others are idle."""
 
 
-def _datasets(data: Overview) -> dict[str, dict[str, list[Any]]]:
+def _labelled(ledger: pl.DataFrame) -> pl.DataFrame:
+    parts = pl.col("part")
+    return ledger.with_columns(
+        label=parts.replace(words.PART_WORDS),
+        colour=parts.replace_strict(_LEDGER_COLOURS, default="idle", return_dtype=pl.String),
+    ).select("place", "label", "colour", "device_ns", "share_ratio", "start_ratio", "end_ratio")
+
+
+def _datasets(data: Overview) -> document.Datasets:
     frames = {
         "comm_cells": data.comm_cells,
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
+        "ledger": _labelled(data.ledger),
         "path_bins": data.path_bins,
         "step_bins": data.step_bins,
+        "worker_cells": data.worker_cells,
     }
     return {name: frame.to_dict(as_series=False) for name, frame in frames.items()}
-
-
-def _data_names(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, child in node.items():
-            if key == "data" and isinstance(child, dict) and isinstance(child.get("name"), str):
-                yield child["name"]
-            else:
-                yield from _data_names(child)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _data_names(child)
-
-
-def _vega_config(scheme: str) -> dict[str, Any]:
-    """Return Vega's config with `@name` put in as the scheme's colour and `@@name` as its ramp."""
-    theme = _theme()
-
-    def resolve(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {key: resolve(child) for key, child in node.items()}
-        if isinstance(node, list):
-            return [resolve(child) for child in node]
-        if isinstance(node, str) and node.startswith("@@"):
-            return theme["ramps"][scheme][node[2:]]
-        if isinstance(node, str) and node.startswith("@"):
-            return theme["colours"][scheme][node[1:]]
-        return node
-
-    config: dict[str, Any] = resolve(theme["vega"])
-    return config
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("longpole.reports"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "count": words.count,
-        "cut_middle": words.cut_middle,
-        "duration": words.duration,
-        "hours": words.hours,
-        "instant": words.instant,
-        "listing": words.listing,
-        "milliseconds": words.milliseconds,
-        "percent": words.percent,
-        "visible": words.visible,
-    }
-    environment.globals |= {"command_line": words.command_line, "query_line": words.query_line}
-    return environment
-
-
-@functools.cache
-def _bundle() -> str:
-    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    if "</script" in code.lower() or "<!--" in code:
-        raise ValueError("the Vega bundle cannot stand in a script element")
-    return code
-
-
-@functools.cache
-def _theme() -> dict[str, Any]:
-    theme: dict[str, Any] = json.loads(_asset("theme.json"))
-    return theme
-
-
-@functools.cache
-def _asset(name: str) -> str:
-    return files("longpole.reports").joinpath("assets", name).read_text(encoding="utf-8")

@@ -6,19 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longpole.report import charts, gantt, words
-from longpole.report.page import Figure, Section, document, kind_colour
+from longpole.report import charts, document, gantt, words
+from longpole.report.page import Figure, Section, kind_colour
 from longpole.report.postmortem import Postmortem, StepData
 
 SVG_ROWS = 3_000
 """Up to as many bars and pieces a timeline is SVG, which prints sharp; more are on a canvas, which scrolls fast."""
-
-_PARTS = (
-    ("compute", "compute", "compute_ratio"),
-    ("comm", "exposed comm", "exposed_comm_ratio"),
-    ("copy", "exposed copies", "exposed_copy_ratio"),
-    ("idle", "idle", "idle_ratio"),
-)
 
 
 @dataclass(frozen=True)
@@ -38,24 +31,30 @@ class Block:
 
 def render(data: Postmortem, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    blocks = [_block(data, step) for step in data.steps]
-    rows = {name: rows for step in data.steps for name, rows in gantt.datasets(step).items()}
-    return document(
+    figures = [figure for step in data.steps for figure in _figures(step)]
+    drawings = [
+        document.drawing(figure.id, figure.chart, renderer=figure.renderer)
+        for figure in figures
+        if figure.chart is not None
+    ]
+    return document.render(
         "postmortem.html.j2",
-        [figure for step in data.steps for figure in _figures(step)],
-        rows,
+        drawings,
+        {name: rows for step in data.steps for name, rows in gantt.datasets(step).items()},
         n_bins=0,
-        tool_version=tool_version,
-        run=data.run,
-        data=data,
-        blocks=blocks,
-        ends_section=sections(data.run.first_step)["ends"],
-        ends_sentence=ends_sentence(data),
-        ranks_seen=_ranks_seen(data),
-        summary=" ".join(step_sentence(data, step) for step in data.steps),
-        kinds=[(kind_colour(kind), kind) for kind in charts.KINDS],
-        parts=_PARTS,
-        kind_colours={kind: kind_colour(kind) for kind in charts.KINDS},
+        context={
+            "run": data.run,
+            "data": data,
+            "tool_version": tool_version,
+            "blocks": [_block(data, step) for step in data.steps],
+            "figures": {figure.id: figure for figure in figures},
+            "ends_section": sections(data.run.first_step)["ends"],
+            "ends_sentence": ends_sentence(data),
+            "ranks_seen": _ranks_seen(data),
+            "summary": " ".join(step_sentence(data, step) for step in data.steps),
+            "kinds": [(kind_colour(kind), kind) for kind in charts.KINDS],
+            "kind_colours": {kind: kind_colour(kind) for kind in charts.KINDS},
+        },
     )
 
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import polars as pl
 
 from longpole.report.charts import CAUSES, EXPOSED_COMM, Measure
-from longpole.report.overview import Late, Path, Run
+from longpole.report.overview import Key, Late, Overview, Path, Run
+from longpole.units import amount_text
 
 MAX_TEXT = 2_000
 """Characters kept of a text that a dump supplied; a longer one says how long it was."""
@@ -261,14 +262,29 @@ def late_finding(late: Late) -> str:
     """Return who came latest, for those who do not see the heat map; empty where nobody was waited for."""
     if late.peak_rank is None:
         return ""
+    place = "" if late.peak_place is None else f" ({cut_middle(visible(late.peak_place))})"
     latest = (
-        f"the longest wait of a step is for rank {late.peak_rank} in step {late.peak_step}: "
+        f"the longest wait of a step is for rank {late.peak_rank}{place} in step {late.peak_step}: "
         f"{duration(late.peak_ns)}, {percent(late.peak_ratio)} of the step."
     )
     if late.n_straggler_steps == 0:
         return f"T{latest[1:]}"
     known = "the 1 step" if late.n_known == 1 else f"{late.n_known:,} steps"
-    return f"{late.n_straggler_steps:,} of {known} waited for one rank beyond the noise; {latest}"
+    whom = "one rank, link or stage" if late.n_place_steps else "one rank"
+    return f"{late.n_straggler_steps:,} of {known} waited for {whom} beyond the noise; {latest}"
+
+
+def grid_finding(cells: pl.DataFrame) -> str:
+    """Return which worker was late longest, for those who do not see its grid."""
+    dp, stage, late_ns, share = (
+        cells.sort("late_mean_ns", "stage", "dp", descending=[True, False, False])
+        .select("dp", "stage", "late_mean_ns", "share_ratio")
+        .row(0)
+    )
+    return (
+        f"The longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
+        f"{percent(share)} of it."
+    )
 
 
 def nobody_named(late: Late) -> str:
@@ -294,6 +310,123 @@ def nobody_named(late: Late) -> str:
     return (
         f"Nobody is named: no rank was late beyond the noise. The latest, rank {late.peak_rank}, is {late.peak_doubt}."
     )
+
+
+def answers(data: Overview) -> list[tuple[str, str, str]]:
+    """Return what a reader asks first, each a question, its answer, and the section that has more."""
+    run = data.run
+    return [
+        ("How long is a step?", _length_answer(run, data.key), "steps"),
+        ("What decides it?", _path_answer(data.path), "path"),
+        ("Who is late?", _late_answer(data), "stragglers"),
+        ("What to fix first?", _fix_answer(data), "fix"),
+        ("How well are devices used?", _use_answer(data.key), "ledger"),
+        ("Can it be trusted?", _trust_answer(run), "coverage"),
+    ]
+
+
+def _length_answer(run: Run, key: Key) -> str:
+    if run.n_timed_steps == 0:
+        return "n/a: no step has a time"
+    length = f"{duration(run.step_median_ns)}{' in the median' if run.n_timed_steps > 1 else ''}"
+    if key.trend_ratio is None or key.spread_ratio is None:
+        return f"{length}; no trend: nine steps are needed to see one"
+    if abs(key.trend_ratio) <= key.spread_ratio:
+        return f"{length}, steady from the first third of the steps to the last"
+    way = "longer" if key.trend_ratio > 0 else "shorter"
+    return f"{length}; the last third of the steps is {percent(abs(key.trend_ratio))} {way} than the first"
+
+
+def _path_answer(path: Path) -> str:
+    if path.n_steps == 0 or path.kind is None:
+        return "n/a: no step has a critical path"
+    where = f", {percent(path.rank_ratio)} of it on rank {path.rank}" if path.n_ranks > 1 else ""
+    kind = KIND_PHRASES.get(path.kind, visible(path.kind))
+    return f"{kind}: {percent(path.kind_ratio)} of the critical path{where}"
+
+
+def _late_answer(data: Overview) -> str:
+    if not data.stragglers.height:
+        return nobody_named(data.late).rstrip(".")
+    row = data.stragglers.row(0, named=True)
+    ratio = row["slowdown_ratio"]
+    cost = f"; at the others' median the run were {speedup(ratio)} as fast" if ratio is not None else ""
+    n_others = data.late.n_stragglers - 1
+    others = f"; {n_others:,} more {'rank' if n_others == 1 else 'ranks'} below" if n_others else ""
+    where = f"rank {row['rank']} in {row['n_straggler']:,} of {row['n_steps']:,} steps"
+    return f"{where}, cause {visible(row['cause'])}{cost}{others}"
+
+
+def _fix_answer(data: Overview) -> str:
+    if not data.key.has_what_ifs:
+        return "n/a: no what-if was made"
+    if not data.opportunities:
+        return "no single change asked about would save a thousandth"
+    best = data.opportunities[0]
+    return f"{cut_middle(visible(best.words))}: {speedup(best.speedup_ratio)}, {duration(best.saved_ns)} a step"
+
+
+def _use_answer(key: Key) -> str:
+    if key.mfu_ratio is None:
+        return f"MFU n/a: {visible(key.mfu_reason or 'no step has a time')}"
+    hfu = f", HFU {percent(key.hfu_ratio)}" if key.hfu_ratio is not None else ""
+    rate = f", {key.tokens_per_s:,.0f} tokens/s" if key.tokens_per_s is not None else ""
+    return f"MFU {percent(key.mfu_ratio)}{hfu}{rate}"
+
+
+def _trust_answer(run: Run) -> str:
+    if not caveats(run):
+        return "every check is ok"
+    if run.n_bad_checks:
+        return f"{run.n_bad_checks} of {run.n_checks} checks of coverage have doubts"
+    return "with care: see below"
+
+
+def speedup(ratio: float | None) -> str:
+    """Return a speedup as '1.015x'; 'n/a' for NULL."""
+    return "n/a" if ratio is None else f"{ratio:.3f}x"
+
+
+def gigabytes(rate: float | None) -> str:
+    """Return bytes a second in GB/s; 'n/a' for NULL."""
+    return "n/a" if rate is None else f"{rate / 1e9:,.1f}"
+
+
+def size(n_bytes: int | None) -> str:
+    """Return bytes with a unit of 1,000; 'n/a' for NULL."""
+    return "n/a" if n_bytes is None else amount_text(n_bytes, "B")
+
+
+def ledger_finding(data: Overview) -> str:
+    """Return what the ledger's chart shows."""
+    if not data.ledger.height:
+        return "n/a: no step has a time"
+    rows = data.ledger.filter(pl.col("part") != "model").sort("share_ratio", descending=True)
+    largest = [f"{PART_WORDS.get(r['part'], r['part'])} {percent(r['share_ratio'])}" for r in rows.head(3).to_dicts()]
+    model = data.key.mfu_ratio
+    start = "MFU is n/a, so compute is one part" if model is None else f"MFU is {percent(model)}"
+    return f"{start}. Most of the devices' time goes to {listing(largest)}."
+
+
+PART_WORDS = {
+    "model": "model FLOPs at peak",
+    "recompute": "recomputation at peak",
+    "kernel_inefficiency": "kernels below peak",
+    "compute": "compute",
+    "bubble": "pipeline bubble",
+    "wait": "waiting for ranks",
+    "transfer": "exposed transfer",
+    "unsplit_comm": "exposed comm, not split",
+    "copies": "exposed copies",
+    "idle_input": "idle: input",
+    "idle_sync": "idle: sync",
+    "idle_host": "idle: host",
+    "idle_launch": "idle: launch",
+    "idle_turnaround": "idle: turnaround",
+    "unknown": "idle: unknown",
+    "skew": "skew of windows",
+}
+"""Parts of the ledger as a page says them."""
 
 
 def hours(number: float | None) -> str:

@@ -44,6 +44,8 @@ class Straggler:
     cause: str
     injection: Injection
     is_persistent: bool
+    largest_ppm: int
+    """By how much it makes a step longer at most, in millionths of one in which nothing is random."""
     known: dict[str, object] = field(default_factory=dict)
 
 
@@ -119,6 +121,7 @@ def _answers(job: Job, stragglers: tuple[Straggler, ...], seed: int, n_steps: in
                 "ranks": list(straggler.injection.ranks),
                 "cause": straggler.cause,
                 "is_persistent": straggler.is_persistent,
+                "largest_ratio": straggler.largest_ppm / 10**6,
                 **straggler.known,
                 "steps": "all" if len(steps) == n_steps else [FIRST_STEP + step for step in steps],
                 "ns_per_step": int(saved.sum()) // len(steps),
@@ -146,7 +149,7 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
     def one(cause: str, where: Where, ranks: tuple[int, ...], like: tuple[int, ...], **known: object) -> Straggler:
         """Return what is the same in each step; `like` ranks cost as much in a run where nothing is random."""
         amount = _amount(job, where, like, size_ppm)
-        return Straggler(cause, Injection(where, ranks, (amount,) * n_steps), True, known)
+        return Straggler(cause, Injection(where, ranks, (amount,) * n_steps), True, size_ppm, known)
 
     if case == "compute":
         return (one("compute", "kernels", (rank,), (0,)),)
@@ -155,7 +158,8 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
     if case == "input":
         late = _amount(job, "batch", (0,), size_ppm)
         amounts = tuple(_varied(late, words[0]) for words in by_step)
-        return (Straggler("input", Injection("batch", (rank,), amounts), True),)
+        largest = _varied(size_ppm, max(words[0] % 513 for words in by_step))
+        return (Straggler("input", Injection("batch", (rank,), amounts), True, largest),)
     if case == "link":
         pair = who % (job.n_ranks // job.ranks_per_host // 2)
         hosts = (2 * pair, 2 * pair + 1)
@@ -181,6 +185,9 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
                     ),
                 ),
                 is_persistent=False,
+                largest_ppm=max(
+                    _varied(size_ppm, words[1]) for whose, words in zip(who_in, by_step, strict=True) if whose == one_of
+                ),
             )
             for one_of in sorted(set(who_in))
         )
@@ -213,6 +220,7 @@ def _pauses(job: Job, by_step: list[list[int]], size_ppm: int) -> tuple[Straggle
                 tuple(at.get(step, 0) for step in range(len(by_step))),
             ),
             is_persistent=False,
+            largest_ppm=size_ppm,
         )
         for rank, at in sorted(found.items())
     )

@@ -1,15 +1,19 @@
 -- One row per change worth asking about: what the critical paths of a run spend their time on.
 --
--- what    VARCHAR  scale, fix, exposed or waits, as whatif takes it.
--- kind    VARCHAR  Kind of the path's time; NULL for any.
--- rank    INTEGER  Rank; NULL for all.
--- name    VARCHAR  Kernel, operator, call or annotation; NULL for any.
--- pattern VARCHAR  A pattern that matches the name alone; NULL for any.
--- factor  DOUBLE   By what it is multiplied: 0 is gone, 0.5 twice as fast; NULL where nothing is scaled.
--- path_ns BIGINT   Time of the paths that it could save, at most.
+-- scenario INTEGER  Number, from 101 in order of path_ns.
+-- what     VARCHAR  scale, fix, exposed or waits, as whatif takes it.
+-- kind     VARCHAR  Kind of the path's time; NULL for any.
+-- rank     INTEGER  Rank; NULL for all.
+-- name     VARCHAR  Kernel, operator, call or annotation; NULL for any.
+-- pattern  VARCHAR  A pattern that matches the name alone; NULL for any.
+-- factor   DOUBLE   By what it is multiplied: 0 is gone, 0.5 twice as fast; NULL where nothing is scaled.
+-- path_ns  BIGINT   Time of the paths that it could save, at most.
 --
+-- Scope: run
+-- Order: scenario
 -- How: no change saves more than the time of it on the path, so what is small there is not asked. A host's name is asked of
--- one rank where that rank has nine tenths of it.
+-- one rank where that rank has nine tenths of it. A median
+-- needs three ranks.
 WITH segments AS (
     SELECT
         rank,
@@ -17,7 +21,6 @@ WITH segments AS (
         name,
         sum(duration_ns)::BIGINT AS duration_ns
     FROM step_critical_path
-    WHERE run = $run
     GROUP BY rank, kind, name
 ),
 
@@ -82,7 +85,7 @@ candidates AS (
     UNION ALL
     SELECT
         CASE kind WHEN 'comm' THEN 'exposed' ELSE 'scale' END AS what,
-        kind,
+        nullif(kind, 'comm') AS kind,
         NULL AS rank,
         NULL AS name,
         CASE kind WHEN 'comm' THEN NULL ELSE 0 END AS factor,
@@ -90,6 +93,15 @@ candidates AS (
     FROM segments
     WHERE kind IN ('comm', 'launch', 'input', 'copy')
     GROUP BY kind
+    UNION ALL
+    SELECT
+        'waits' AS what,
+        NULL AS kind,
+        NULL AS rank,
+        NULL AS name,
+        NULL AS factor,
+        all_ns::BIGINT AS path_ns
+    FROM total
     UNION ALL
     SELECT
         'scale' AS what,
@@ -102,6 +114,9 @@ candidates AS (
 )
 
 SELECT
+    (100 + row_number() OVER (
+        ORDER BY candidates.path_ns DESC, candidates.what, candidates.kind, candidates.rank, candidates.name
+    ))::INTEGER AS scenario,
     candidates.what,
     candidates.kind,
     candidates.rank,
@@ -112,4 +127,4 @@ SELECT
 FROM candidates
 CROSS JOIN total
 WHERE candidates.path_ns > 0 AND candidates.path_ns >= total.all_ns / 200
-ORDER BY candidates.path_ns DESC, candidates.what, candidates.kind, candidates.rank, candidates.name
+    AND (candidates.what <> 'fix' OR (SELECT count(*) FROM ranks WHERE is_recorded) >= 3)

@@ -1,0 +1,28 @@
+-- One row per single change that would save at least a thousandth of the run, the largest saving first.
+--
+-- what          VARCHAR  As in run_opportunities.
+-- kind          VARCHAR  As in run_opportunities.
+-- rank          INTEGER  As in run_opportunities.
+-- pattern       VARCHAR  As in run_opportunities.
+-- factor        DOUBLE   As in run_opportunities.
+-- n_steps       BIGINT   Steps predicted.
+-- saved_ns      BIGINT   What a step would take less in the mean.
+-- speedup_ratio DOUBLE   Recorded over predicted.
+-- verdict       VARCHAR  As in run_opportunities.
+--
+-- How: of changes that save the same the one that is asked of less of the path comes first. Parameters: $run,
+-- $max_opportunities.
+SELECT
+    what,
+    kind,
+    rank,
+    pattern,
+    factor,
+    n_steps,
+    round(saved_ns / nullif(n_steps, 0))::BIGINT AS saved_ns,
+    speedup_ratio,
+    verdict
+FROM run_opportunities
+WHERE run = $run AND saved_ns * 1000 >= measured_ns
+ORDER BY run_opportunities.saved_ns DESC, path_ns, what, kind, rank, name
+LIMIT $max_opportunities
