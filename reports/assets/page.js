@@ -75,6 +75,7 @@
   const controls = document.getElementById("step-range");
   const [from, to] = controls?.querySelectorAll("input") ?? [];
   const setRange = async (first, last) => {
+    if (page.bins === 0) return; // the page has no range of steps
     range = [Math.min(first, last), Math.max(first, last)];
     if (controls) {
       from.value = page.datasets.step_bins.first_step[range[0]];

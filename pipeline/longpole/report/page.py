@@ -184,10 +184,10 @@ def render(data: Overview, *, tool_version: str) -> str:
             "answers": words.answers(data),
             "nobody": words.nobody_named(data.late),
             "causes": charts.CAUSES,
-            "kinds": [(_kind_colour(kind), kind) for kind in charts.KINDS],
+            "kinds": [(kind_colour(kind), kind) for kind in charts.KINDS],
             "parts": _PARTS,
             "kind_colours": KIND_COLOURS,
-            "path_colours": {kind: _kind_colour(kind) for kind in charts.KINDS},
+            "path_colours": {kind: kind_colour(kind) for kind in charts.KINDS},
         },
     )
 
@@ -200,7 +200,8 @@ _PARTS = (
 )
 
 
-def _kind_colour(kind: str) -> str:
+def kind_colour(kind: str) -> str:
+    """Return the theme's name of the colour of a kind of critical path."""
     return "idle" if kind == "unknown" else kind
 
 
