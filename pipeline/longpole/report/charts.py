@@ -259,9 +259,17 @@ def score_grid(grid: pl.DataFrame) -> Chart:
     return framed
 
 
-def waterfall(n_parts: int) -> Chart:
-    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
+def waterfall(parts: Sequence[tuple[int, str, str]]) -> Chart:
+    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time.
+
+    Args:
+        parts: Of each its place, its name, and the part of a window whose colour it has.
+    """
+    named = ", ".join(f"{place}: '{label}'" for place, label, _ in parts)
+    coloured = ", ".join(f"{place}: '{colour}'" for place, _, colour in parts)
     base = alt.Chart().transform_calculate(
+        label=f"{{{named}}}[datum.place]",
+        colour=f"{{{coloured}}}[datum.place]",
         hours="datum.device_ns / 3.6e12",
         share="format(datum.share_ratio, '.1%')",
         edge="max(datum.start_ratio, datum.end_ratio)",
@@ -286,7 +294,7 @@ def waterfall(n_parts: int) -> Chart:
     framed: Chart = layered.properties(
         data=alt.NamedData("ledger"),
         width="container",
-        height=22 * n_parts,
+        height=22 * len(parts),
         title="Where the devices' time goes",
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
