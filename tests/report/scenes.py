@@ -304,14 +304,11 @@ def hostile() -> duckdb.DuckDBPyConnection:
     con.execute(
         "UPDATE run_stragglers SET host = $text, cause = $text, place = $text, pattern = $text, verdict = $text", names
     )
-<<<<<<< HEAD
-=======
     con.execute("UPDATE groups SET description = $text", names)
     con.execute("UPDATE step_exchanges SET op = $text", names)
     con.execute("UPDATE run_opportunities SET verdict = $text", names)
     con.execute("UPDATE step_ledger SET reason = $text", names)
     con.execute("UPDATE pipeline_stages SET verdict = $text", names)
->>>>>>> main
     con.execute("UPDATE runs SET device = $text, verdict = $text, reasons = [$text]", names)
     return con
 
