@@ -379,7 +379,7 @@ def _late_answer(data: Overview) -> str:
         return nobody_named(data.late).rstrip(".")
     row = data.stragglers.row(0, named=True)
     ratio = row["slowdown_ratio"]
-    cost = f"; at the others' median the run were {speedup(ratio)} as fast" if ratio is not None else ""
+    cost = f"; with it at the ranks' median the run would be {speedup(ratio)} as fast" if ratio is not None else ""
     n_others = data.late.n_stragglers - 1
     others = f"; {n_others:,} more {'rank' if n_others == 1 else 'ranks'} below" if n_others else ""
     where = f"rank {row['rank']} in {row['n_straggler']:,} of {row['n_steps']:,} steps"
