@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
@@ -38,6 +38,7 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    phases: tuple[tuple[str, str], ...] = ()
     figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
@@ -168,6 +169,7 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
         "topology",
         "parallel",
         "run_config",
+        "phase_patterns",
         "told_hardware",
     }
     given.update(catalog.data_names())
@@ -215,7 +217,8 @@ _HARDWARE = ("device", "dtype", "peak_flops", "hbm_bytes_per_s", "link_bytes_per
 
 
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
-    figures = config.parse(manifest.config, "config.toml").figures()
+    told = config.parse(manifest.config, "config.toml")
+    figures, phases = told.figures(), tuple(told.phases.items())
     hardware = tuple(f for f in figures if f[0].removeprefix("hardware_") in _HARDWARE)
     tasks: list[AnalyzeTask] = []
     by_rank: dict[int, list[PublishedFile]] = {}
@@ -235,6 +238,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
             rank,
             [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
             [value for _, _, value in hardware],
+            phases,
         )
         tasks.append(
             AnalyzeTask(
@@ -242,7 +246,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                Told(tuple(d for d, _ in ordered), figures=hardware),
+                Told(tuple(d for d, _ in ordered), figures=hardware, phases=phases),
                 inputs,
                 memory,
                 rank=rank,
@@ -396,6 +400,7 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
             "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
         )
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")

@@ -5,7 +5,6 @@
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const views = [];
-  const hasRank = new Set();
   let range = [0, page.bins - 1];
   let shown = -1;
 
@@ -26,7 +25,7 @@
     shown = rank;
     ranks.querySelector("input").value = rank < 0 ? "" : rank;
     document.querySelectorAll("tr[data-rank]").forEach((row) => { row.hidden = rank >= 0 && Number(row.dataset.rank) !== rank; });
-    for (const view of views) if (hasRank.has(view)) await view.signal("shown_rank", rank).runAsync();
+    for (const { view } of views.filter(({ params }) => params.has("shown_rank"))) await view.signal("shown_rank", rank).runAsync();
   };
   ranks?.addEventListener("change", (event) => setRank(event.target.value === "" ? -1 : Number(event.target.value)));
   ranks?.querySelector("button").addEventListener("click", () => setRank(-1));
@@ -49,8 +48,7 @@
     const config = page.config[dark.matches ? "dark" : "light"];
     const options = { mode: "vega-lite", actions: false, renderer, config, tooltip: { theme: dark.matches ? "dark" : "light" } };
     const { view } = await vegaEmbed(box, { ...spec, datasets }, options);
-    views.push(view);
-    if (spec.params?.some((param) => param.name === "shown_rank")) hasRank.add(view);
+    views.push({ view, params: new Set((spec.params ?? []).map((param) => param.name)) });
     if (ranks) view.addEventListener("click", (_, item) => { if (Number.isInteger(item?.datum?.rank)) setRank(item.datum.rank); });
     let brushed = null;
     if (is_brushed) {
@@ -64,8 +62,7 @@
     }
   };
   const drawAll = async () => {
-    views.splice(0).forEach((view) => view.finalize());
-    hasRank.clear();
+    views.splice(0).forEach(({ view }) => view.finalize());
     for (const chart of page.charts) {
       await draw(chart).catch((error) => fail(document.getElementById(chart.id), error.message));
       await new Promise((done) => setTimeout(done)); // let the page be painted and used between two charts
@@ -84,7 +81,9 @@
       from.value = page.datasets.step_bins.first_step[range[0]];
       to.value = page.datasets.step_bins.last_step[range[1]];
     }
-    if (page.bins > 0) for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
+    if (page.bins === 0) return;
+    for (const { view } of views.filter(({ params }) => params.has("first_bin")))
+      await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
   };
   controls?.addEventListener("change", () => {
     const { first_step, last_step } = page.datasets.step_bins;

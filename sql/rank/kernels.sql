@@ -33,10 +33,10 @@ spent AS (
         named.comm_evidence,
         count(*) AS n_calls,
         sum(coverage.end_ns - coverage.start_ns)::BIGINT AS total_ns,
-        sum(coverage.compute_ns + coverage.comm_ns + coverage.copy_ns - coalesce(hidden.hidden_ns, 0))::BIGINT AS exposed_ns
+        sum(exposed.exposed_ns)::BIGINT AS exposed_ns
     FROM _coverage AS coverage
     JOIN named ON coverage.activity_no = named.activity_no
-    LEFT JOIN _exposed AS hidden ON coverage.activity_no = hidden.activity_no
+    JOIN _exposed AS exposed ON coverage.activity_no = exposed.activity_no
     GROUP BY ALL
 )
 

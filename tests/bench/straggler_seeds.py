@@ -2,9 +2,9 @@
 
 Run as `python tests/bench/straggler_seeds.py [--seeds 200] [--sizes 3 5 10] [--cases compute link] [--processes 2]`.
 Of jobs whose stragglers have no size nobody may be named; a rank that was late in one step alone, which
-`straggler_ranks` calls chance, is not counted. Of the others, each thing put in has to be found on all of its ranks with
-its cause, where it makes one step at least that much longer; the last column counts the runs that named, beyond chance,
-a rank to which nothing was done.
+`straggler_ranks` calls chance, is not counted. Of the others, each thing put in has to be found on all of its ranks
+with its cause, where it makes one step at least that much longer; the last column counts the runs that named, beyond
+chance, a rank to which nothing was done.
 
 To be quick, each rank writes one dump for several seeds: recordings far apart, of steps that do not follow each other.
 It is ingested, and its rank's SQL runs once; what sees several ranks, from the clocks on, runs for each seed alone.
@@ -144,7 +144,8 @@ def _moved(con: duckdb.DuckDBPyConnection, rows: pa.Table, number: int) -> pa.Ta
 def _rank_facts(store: Store, manifest: Manifest) -> None:
     """Evaluate each rank's SQL, as `longpole analyze` does."""
     for file in manifest.of("events"):
-        told = Told(tuple(dump for dump in manifest.dumps if dump.rank == file.rank))
+        dumps = tuple(dump for dump in manifest.dumps if dump.rank == file.rank)
+        told = Told(dumps, figures=RunConfig().figures())
         evaluate(
             AnalyzeTask(store.url, "made", "rank", (("events", (file.path,)),), told, "made", MEMORY, rank=file.rank)
         )

@@ -129,7 +129,7 @@ def test_a_second_analysis_keeps_it(store: str, capsys: pytest.CaptureFixture[st
         (["--scale", "name:(=0.5"], 1, "is no pattern"),
         (["--fix-rank", "9"], 1, "rank 9 is not recorded"),
         (["--fix-rank", "1"], 1, "run 'worked' has 2 recorded ranks: a median of ranks needs 3"),
-        (["--scale", "phase:optimiser=0.5"], 1, "Phases: forward, backward, optimizer, input."),
+        (["--scale", "phase:optimiser=0.5"], 1, "Phases: forward, backward, sync, optimizer, input."),
         (["--scale", "group:nobody=0.5"], 1, "'nobody' is no process group of run 'worked'"),
         (["--fix-rank", "some"], 2, "is no rank"),
         (["--remove", "comm"], 2, "is nothing to remove"),

@@ -23,6 +23,9 @@ PARAMETERS: dict[str, Any] = {
     "max_ranks": 64,
     "max_late_ranks": 16,
     "max_stragglers": 64,
+    "max_opportunities": 8,
+    "max_exchanges": 24,
+    "max_stages": 64,
     "n_names": 10,
     "max_ranges": 12,
     "n_kernels": 40,
@@ -205,7 +208,7 @@ def test_a_straggler_keeps_its_row_of_the_run(tiny: Overview) -> None:
     assert tiny.stragglers.rows() == [
         (
             *(0, "node0", 3, 1, 1 / 3, 100 * MS, 100 / 411, 0.1 / 3600),
-            *("input", 100 * MS, 1.0, None, "transient", "one step: it may be chance"),
+            *("input", 100 * MS, 1.0, None, "transient", None, None, "one step: it may be chance"),
         )
     ]
     late = tiny.late
@@ -352,3 +355,32 @@ def test_a_run_name_is_a_value_and_never_sql() -> None:
     con = scenes.tiny(run=name)
     assert build(con, name).run.run == name
     assert con.sql("SELECT count(*) FROM runs").fetchall() == [(2,)]
+
+
+def test_exchanges_are_summed_over_the_steps_of_their_kind_of_group(tiny: Overview) -> None:
+    (row,) = tiny.exchanges.to_dicts()
+    assert (row["dimension"], row["op"], row["n_groups"], row["n_ranks"], row["n_instances"]) == (
+        *("dp", "all_reduce", 1, 2),
+        4,
+    )
+    assert (row["n_bytes"], row["exposed_ns"], row["wait_ratio"]) == (2_000_000, 82 * MS, 0.25)
+    assert row["exposed_ratio"] == 82 / 820
+
+
+def test_the_ledger_is_summed_over_steps_and_each_part_begins_where_the_one_before_ends(tiny: Overview) -> None:
+    rows = tiny.ledger.select("part", "device_ns", "start_ratio", "end_ratio").rows()
+    assert [(part, ns) for part, ns, *_ in rows] == [
+        ("compute", 260 * MS),
+        ("transfer", 90 * MS),
+        ("idle_input", 20 * MS),
+        ("skew", 50 * MS),
+    ]
+    assert [start for *_, start, _ in rows] == pytest.approx([0, 260 / 420, 350 / 420, 370 / 420])
+    assert [end for *_, end in rows] == pytest.approx([260 / 420, 350 / 420, 370 / 420, 1])
+
+
+def test_changes_that_save_nothing_are_no_opportunities(tiny: Overview) -> None:
+    assert [(o.words, o.saved_ns) for o in tiny.opportunities] == [
+        ("rank 0 at the ranks' median", 30 * MS),
+        ("host in `gemm` gone", 333_333),
+    ]

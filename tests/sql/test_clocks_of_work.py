@@ -153,7 +153,7 @@ MM = call("[[8192,8192],[8192,28672]]", f"{BF16};{BF16}")
 """3,848,290,697,216 FLOPs are 3,891,092 ns at 989 TFLOP/s; 1,073,741,824 bytes are 320,520 ns at 3.35 TB/s."""
 
 
-def product(start: int, *, name: str = "aten::mm", inputs: str = MM, **more: Any) -> list[Row]:
+def product(start: int, *, name: str = "aten::mm", inputs: str | None = MM, **more: Any) -> list[Row]:
     """Return an operator of 1,000 ns and its launch of 10 ns in the middle."""
     return [
         operator(name, start, start + 1_000, inputs=inputs, **more),
@@ -236,7 +236,7 @@ def test_work_faster_than_the_device_is_refused() -> None:
 
 
 def test_copies_and_collectives_run_by_their_own_clocks() -> None:
-    collective = {
+    collective: dict[str, Any] = {
         "comm_op": "allreduce", "comm_dtype": "BFloat16", "comm_in_elements": 450_000, "comm_out_elements": 450_000,
         "comm_group": "0", "comm_group_size": 4, "comm_seq": 1,
     }  # fmt: skip

@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from longpole import __version__
+from longpole.cli.compare import compared
 from longpole.cli.options import RunArgument, StoreOption, open_store, parse_steps, stderr
 from longpole.errors import LongpoleError, UsageError
-from longpole.report import of_run, postmortem, postmortem_page
-from longpole.session import Session
+from longpole.report import compare_page, of_run, postmortem, postmortem_page
+from longpole.session import DEFAULT_SESSION_MEMORY, Session
 
 OutputOption = Annotated[
     str | None,
@@ -31,13 +32,17 @@ def report(
     /,
     *,
     kind: Annotated[
-        Literal["overview", "postmortem"],
-        Parameter(help="Which page: the run as a whole, or a few steps from close by and how the recording ended."),
+        Literal["overview", "postmortem", "compare"],
+        Parameter(
+            help="Which page: the run as a whole, a few steps from close by and how the recording ended, or how it "
+            "differs from its --baseline."
+        ),
     ] = "overview",
     step: Annotated[
         int | None, Parameter(help="Step of a post-mortem. Default: the longest step and one of median length.")
     ] = None,
     steps: Annotated[str | None, Parameter(help="Steps of a post-mortem, first and last, as 100:103.")] = None,
+    baseline: Annotated[str | None, Parameter(help="Of a comparison, the run to compare with.")] = None,
     store: StoreOption = None,
     output: OutputOption = None,
     force: Annotated[bool, Parameter(help="Overwrite a file that is no page of longpole's.")] = False,
@@ -46,15 +51,24 @@ def report(
 
     Example: longpole report nightly-2117 --kind postmortem --step 104 -o page.html
     """
+    if kind == "compare" and baseline is None:
+        raise UsageError("a comparison needs the run to compare with", "Name it with --baseline.")
+    if kind != "compare" and baseline is not None:
+        raise UsageError(f"a page of kind {kind} has no baseline", "Leave out --baseline, or ask for --kind compare.")
     span = _span(kind, step, steps)
     target = open_store(store)
     target.manifest(run)
     path = page_path(output, f"{run}.html" if kind == "overview" else f"{run}-{kind}.html", force=force)
-    with Session(target, [run]) as session, session.explaining():
-        if kind == "overview":
-            html, _ = of_run.told(session.con, run, tool_version=__version__)
-        else:
-            html = postmortem_page.render(postmortem.build(session.con, run, span), tool_version=__version__)
+    if baseline is not None:
+        html = compare_page.render(
+            compared(target, baseline, run, memory=DEFAULT_SESSION_MEMORY), tool_version=__version__
+        )
+    else:
+        with Session(target, [run]) as session, session.explaining():
+            if kind == "postmortem":
+                html = postmortem_page.render(postmortem.build(session.con, run, span), tool_version=__version__)
+            else:
+                html, _ = of_run.told(session.con, run, tool_version=__version__)
     write_page(path, html)
     stderr().print(f"wrote {path}")
 
@@ -65,8 +79,8 @@ def _span(kind: str, step: int | None, steps: str | None) -> tuple[int | None, i
     Raises:
         UsageError: Steps of a page that has none, or both a step and steps.
     """
-    if kind == "overview" and (step is not None or steps is not None):
-        raise UsageError("an overview is of all steps", "Give --kind postmortem with --step or --steps.")
+    if kind != "postmortem" and (step is not None or steps is not None):
+        raise UsageError(f"a page of kind {kind} is of all steps", "Give --kind postmortem with --step or --steps.")
     if step is not None and steps is not None:
         raise UsageError("--step and --steps say the same twice", "Give one of them.")
     if step is not None and not 0 <= step <= _MOST_STEP:

@@ -6,6 +6,7 @@ which columns are shown. Colours come from the ranges of the theme, so a chart i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -35,6 +36,9 @@ OVERLAP = 0.2
 
 MIN_SHARE_DOMAIN = 0.1
 """A heat map's colours span at least 0 to 10 % of the window: noise around 1 % must not look like a finding."""
+
+PALE = 0.35
+"""Opacity of what is within the noise."""
 
 _APART = alt.Scale(paddingInner=0.04)
 """Workers are no course of time: their cells stand apart."""
@@ -255,9 +259,17 @@ def score_grid(grid: pl.DataFrame) -> Chart:
     return framed
 
 
-def waterfall(n_parts: int) -> Chart:
-    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
+def waterfall(parts: Sequence[tuple[int, str, str]]) -> Chart:
+    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time.
+
+    Args:
+        parts: Of each its place, its name, and the part of a window whose colour it has.
+    """
+    named = ", ".join(f"{place}: '{label}'" for place, label, _ in parts)
+    coloured = ", ".join(f"{place}: '{colour}'" for place, _, colour in parts)
     base = alt.Chart().transform_calculate(
+        label=f"{{{named}}}[datum.place]",
+        colour=f"{{{coloured}}}[datum.place]",
         hours="datum.device_ns / 3.6e12",
         share="format(datum.share_ratio, '.1%')",
         edge="max(datum.start_ratio, datum.end_ratio)",
@@ -282,11 +294,74 @@ def waterfall(n_parts: int) -> Chart:
     framed: Chart = layered.properties(
         data=alt.NamedData("ledger"),
         width="container",
-        height=22 * n_parts,
+        height=22 * len(parts),
         title="Where the devices' time goes",
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
     return framed
+
+
+def part_changes(rows: str, items: Sequence[str], title: str) -> Chart:
+    """Return the change of each part as a bar in ms, over the range that is noise; `items` from top to bottom."""
+    y = alt.Y("item:N", title=None, sort=list(items), axis=alt.Axis(minExtent=96, maxExtent=150, ticks=False))
+    base = alt.Chart().transform_calculate(
+        ms="datum.change_ns / 1e6",
+        baseline_ms="datum.baseline_ns / 1e6",
+        value_ms="datum.value_ns / 1e6",
+        noise_ms="isValid(datum.noise_ns) ? datum.noise_ns / 1e6 : 0",
+        low_ms="-datum.noise_ms",
+    )
+    tooltip = [
+        alt.Tooltip("item:N", title="part"),
+        alt.Tooltip("baseline_ms:Q", title="baseline (ms)", format=",.3f"),
+        alt.Tooltip("value_ms:Q", title="this run (ms)", format=",.3f"),
+        alt.Tooltip("ms:Q", title="change (ms)", format="+,.3f"),
+        alt.Tooltip("change_ns:Q", title="change (ns)", format="+,d"),
+        alt.Tooltip("noise_ms:Q", title="noise up to (ms)", format=",.3f"),
+        alt.Tooltip("verdict:N"),
+    ]
+    x = alt.X(
+        "ms:Q",
+        stack=None,
+        title="change of the median step (ms)",
+        axis=alt.Axis(grid=True, format="+,.6~f", tickCount=6),
+    )
+    noise = base.mark_bar(style="noise", height=alt.RelativeBandSize(0.9)).encode(
+        x=alt.X("low_ms:Q"), x2="noise_ms:Q", y=y, tooltip=tooltip
+    )
+    bars = base.mark_bar(style="change", height=alt.RelativeBandSize(0.5)).encode(
+        x=x, y=y, opacity=alt.condition("datum.is_changed", alt.value(1), alt.value(PALE)), tooltip=tooltip
+    )
+    zero = alt.Chart().mark_rule(style="zero").encode(x=alt.datum(0, type="quantitative"))
+    return _alone([noise, bars, zero], rows, title, height=22 * len(items))
+
+
+def step_shares(title: str) -> Chart:
+    """Return the step times of two runs, from the shortest to the longest, by the share of the run's steps."""
+    base = alt.Chart().transform_calculate(
+        ms="datum.value_ns / 1e6", whose="datum.side == 'run' ? 'this run' : 'baseline'"
+    )
+    lines = [
+        base.transform_filter(f"datum.side == '{side}'")
+        .mark_line(style=style, interpolate="step-before")
+        .encode(
+            x=alt.X(
+                "percent:Q",
+                title="share of the steps that take no longer (%)",
+                scale=alt.Scale(domain=[0, 100], nice=False),
+            ),
+            y=alt.Y(
+                "ms:Q", title="step time (ms)", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(tickCount=5)
+            ),
+            tooltip=[
+                alt.Tooltip("whose:N", title="run"),
+                alt.Tooltip("percent:Q", title="steps (%)"),
+                alt.Tooltip("ms:Q", title="step time (ms)", format=",.3f"),
+            ],
+        )
+        for side, style in (("baseline", "baseline-time"), ("run", "step-time"))
+    ]
+    return _alone(lines, "step_shares", title, height=220)
 
 
 def _stacked(
@@ -382,6 +457,20 @@ def _bin_axis(field: str) -> alt.X:
 
 def _ms_axis(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", title="time (ms)", scale=alt.Scale(nice=True, zero=True), axis=alt.Axis(tickCount=5))
+
+
+def _alone(layers: list[alt.Chart], rows: str, title: str, *, height: int) -> Chart:
+    """Return layers over one set of rows as a chart that follows no range of steps."""
+    layered = alt.layer(*layers)
+    assert isinstance(layered, alt.LayerChart)
+    framed: alt.LayerChart = layered.properties(
+        data=alt.NamedData(rows),
+        width="container",
+        height=height,
+        title=title,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
 
 
 def _framed(

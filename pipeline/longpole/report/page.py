@@ -236,7 +236,7 @@ def _figures(data: Overview) -> list[Figure]:
         grid = charts.worker_grid(data.worker_cells, bins)
         drawn.append(Figure("worker-map", words.grid_finding(data.worker_cells), grid))
     if data.ledger.height:
-        drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(data.ledger.height)))
+        drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(_ledger_parts(data.ledger))))
     else:
         drawn.append(Figure("ledger-chart", words.ledger_finding(data)))
     for id_, cells, measure in (
@@ -264,12 +264,9 @@ _LEDGER_COLOURS |= {"copies": "exposed_copy"}
 """Part of a window that a part of the ledger belongs to; the others are idle."""
 
 
-def _labelled(ledger: pl.DataFrame) -> pl.DataFrame:
-    parts = pl.col("part")
-    return ledger.with_columns(
-        label=parts.replace(words.PART_WORDS),
-        colour=parts.replace_strict(_LEDGER_COLOURS, default="idle", return_dtype=pl.String),
-    ).select("place", "label", "colour", "device_ns", "share_ratio", "start_ratio", "end_ratio")
+def _ledger_parts(ledger: pl.DataFrame) -> list[tuple[int, str, str]]:
+    rows = ledger.select("place", "part").rows()
+    return [(place, words.PART_WORDS[part], _LEDGER_COLOURS.get(part, "idle")) for place, part in rows]
 
 
 def _datasets(data: Overview) -> document.Datasets:
@@ -277,7 +274,7 @@ def _datasets(data: Overview) -> document.Datasets:
         "comm_cells": data.comm_cells,
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
-        "ledger": _labelled(data.ledger),
+        "ledger": data.ledger.drop("part", "reason"),
         "path_bins": data.path_bins,
         "step_bins": data.step_bins,
         "worker_cells": data.worker_cells,

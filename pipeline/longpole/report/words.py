@@ -70,11 +70,39 @@ def milliseconds(ns: int | None) -> str:
     return "n/a" if ns is None else f"{ns / 1e6:,.3f}"
 
 
+def signed_milliseconds(ns: int | None) -> str:
+    """Return a change in ms with its microseconds and its sign, for a table; 'n/a' for NULL."""
+    return "n/a" if ns is None else f"{'+' if ns > 0 else '−' if ns < 0 else ''}{milliseconds(abs(ns))}"
+
+
+def microseconds(ns: int | None) -> str:
+    """Return a time span in µs, for a table; empty for NULL: there is no such time."""
+    return "" if ns is None else f"{ns / 1e3:,.2f}"
+
+
+def calls(number: float | None) -> str:
+    """Return how often something happens in a step; 'n/a' for NULL."""
+    return "n/a" if number is None else f"{number:,.0f}" if number == round(number) else f"{number:,.2f}"
+
+
 def percent(ratio: float | None) -> str:
     """Return a share in % with one decimal; a share that would print as zero and is not says so; 'n/a' for NULL."""
     if ratio is None:
         return "n/a"
     return "< 0.1 %" if 0 < ratio < 0.0005 else f"{100 * ratio:.1f} %"
+
+
+def signed(ns: int | None) -> str:
+    """Return a change with its sign; 'n/a' for NULL."""
+    return "n/a" if ns is None else f"{'+' if ns > 0 else '−' if ns < 0 else ''}{duration(abs(ns))}"
+
+
+def signed_percent(ratio: float | None) -> str:
+    """Return a share with its sign; 'n/a' for NULL."""
+    if ratio is None:
+        return "n/a"
+    share = percent(abs(ratio))
+    return share if share.startswith("<") else f"{'+' if ratio > 0 else '−' if ratio < 0 else ''}{share}"
 
 
 def count(number: int | None) -> str:
@@ -116,16 +144,17 @@ def cut_middle(text: str, width: int = 60) -> str:
 def shell_word(text: str) -> str:
     """Return text as one word of a POSIX shell; control characters as escapes, so pasting cannot act on them."""
     if text.isprintable():
-        return shlex.quote(text)
+        # Within double quotes a text with single ones stays readable, where a shell acts on nothing else in it.
+        return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     spelt = "".join(c if c.isprintable() else "".join(f"\\x{b:02x}" for b in c.encode()) for c in escaped)
     return f"$'{spelt}'"
 
 
-def query_line(sql: str, run: str) -> str:
-    """Return the command that prints a section's rows."""
-    separator = "=" if run.startswith("-") else " "
-    return f"longpole query {shell_word(sql)} --run{separator}{shell_word(run)}"
+def query_line(sql: str, *runs: str) -> str:
+    """Return the command that prints a section's rows, of these runs alone."""
+    options = [f"--run{'=' if run.startswith('-') else ' '}{shell_word(run)}" for run in runs]
+    return " ".join(["longpole query", shell_word(sql), *options])
 
 
 def command_line(command: str, run: str, *options: str) -> str:

@@ -49,8 +49,13 @@ class Straggler:
     known: dict[str, object] = field(default_factory=dict)
 
 
-def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float = DEFAULT_SIZE) -> MadeRun:
+def make(
+    case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float = DEFAULT_SIZE, slower_ppm: int = 0
+) -> MadeRun:
     """Return the run; `size` is by how much a step gets longer, as a share of it, where its straggler is at work.
+
+    Args:
+        slower_ppm: How much longer all transfers take, in millionths: no rank is slow, the network is.
 
     Raises:
         UsageError: A job of the case cannot have so many ranks, or the size or the seed is out of bounds.
@@ -64,6 +69,8 @@ def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float =
     size_ppm = round(size * 10**6)
     put_in = _stragglers(case, job, n_steps, seed, size_ppm) if size_ppm else ()
     stragglers = tuple(straggler for straggler in put_in if any(straggler.injection.amounts))
+    everyone = tuple(range(job.n_ranks))
+    network = [Injection("transfers", everyone, (slower_ppm,) * n_steps)] if slower_ppm else []
     return MadeRun(
         facts=tuple(
             replace(
@@ -72,8 +79,13 @@ def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float =
             )
             for rank in range(n_ranks)
         ),
-        chunks=lambda: _chunks(job, [straggler.injection for straggler in stragglers], seed, n_steps, clocks),
-        known={"seed": seed, "size_ratio": size, "clock_reference_ns": BASE_NS + REFERENCE_NS},
+        chunks=lambda: _chunks(job, [*(s.injection for s in stragglers), *network], seed, n_steps, clocks),
+        known={
+            "seed": seed,
+            "size_ratio": size,
+            **({"slower_ppm": slower_ppm} if slower_ppm else {}),
+            "clock_reference_ns": BASE_NS + REFERENCE_NS,
+        },
         lists={
             "clocks": lambda: (
                 {"rank": rank, "host": clock.host, "offset_ns": clock.offset_ns, "drift_ppb": clock.drift_ppb}
