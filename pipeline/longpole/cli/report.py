@@ -34,8 +34,8 @@ def report(
     kind: Annotated[
         Literal["overview", "postmortem", "compare"],
         Parameter(
-            help="Which page: the run as a whole, a few steps from close by and how the recording ended, or how it "
-            "differs from its --baseline."
+            help="Which page: the run as a whole, a few steps from close by and how the recording ended, or how the "
+            "run differs from its --baseline."
         ),
     ] = "overview",
     step: Annotated[
@@ -51,24 +51,23 @@ def report(
 
     Example: longpole report nightly-2117 --kind postmortem --step 104 -o page.html
     """
+    span = _span(kind, step, steps)
     if kind == "compare" and baseline is None:
         raise UsageError("a comparison needs the run to compare with", "Name it with --baseline.")
     if kind != "compare" and baseline is not None:
         raise UsageError(f"a page of kind {kind} has no baseline", "Leave out --baseline, or ask for --kind compare.")
-    span = _span(kind, step, steps)
     target = open_store(store)
     target.manifest(run)
     path = page_path(output, f"{run}.html" if kind == "overview" else f"{run}-{kind}.html", force=force)
     if baseline is not None:
-        html = compare_page.render(
-            compared(target, baseline, run, memory=DEFAULT_SESSION_MEMORY), tool_version=__version__
-        )
+        found = compared(target, baseline, run, memory=DEFAULT_SESSION_MEMORY)
+        html = compare_page.render(found, tool_version=__version__)
     else:
         with Session(target, [run]) as session, session.explaining():
-            if kind == "postmortem":
-                html = postmortem_page.render(postmortem.build(session.con, run, span), tool_version=__version__)
-            else:
+            if kind == "overview":
                 html, _ = of_run.told(session.con, run, tool_version=__version__)
+            else:
+                html = postmortem_page.render(postmortem.build(session.con, run, span), tool_version=__version__)
     write_page(path, html)
     stderr().print(f"wrote {path}")
 
