@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.remote import StepRange
@@ -49,6 +49,7 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    phases: tuple[tuple[str, str], ...] = ()
     figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
@@ -131,14 +132,17 @@ def analyze_run(
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *rank_files, *marts)
-    kept = manifest.of("step_replays")  # made by a what-if of these very files
-    if {*files, *kept} == set(manifest.files):
-        files += kept
+    if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
+        files += manifest.of("step_replays")
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
         store.publish(updated)
     store.sweep(updated)
     return updated
+
+
+def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:
+    return {f for f in files if f.table in ("events", "rank_clocks", "steps")}
 
 
 def _priced(
@@ -180,6 +184,8 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
         "topology",
         "parallel",
         "run_config",
+        "phase_patterns",
+        "told_hardware",
     }
     given.update(catalog.data_names())
     if task.scope == "path":
@@ -231,7 +237,14 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     return published
 
 
+_HARDWARE = ("device", "dtype", "peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
+"""Keys of [hardware] that a rank's clocks run by; without a device there, it is the one that its dumps name."""
+
+
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
+    told = config.parse(manifest.config, "config.toml")
+    figures, phases = told.figures(), tuple(told.phases.items())
+    hardware = tuple(f for f in figures if f[0].removeprefix("hardware_") in _HARDWARE)
     tasks: list[AnalyzeTask] = []
     by_rank: dict[int, list[PublishedFile]] = {}
     for file in manifest.of("events"):
@@ -248,7 +261,9 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
             catalog.fingerprint("rank"),
             SCHEMA_VERSION,
             rank,
-            [(f.digest, d.is_truncated, d.n_dropped) for d, f in ordered],
+            [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
+            [value for _, _, value in hardware],
+            phases,
         )
         tasks.append(
             AnalyzeTask(
@@ -256,7 +271,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                Told(tuple(d for d, _ in ordered)),
+                Told(tuple(d for d, _ in ordered), figures=hardware, phases=phases),
                 inputs,
                 memory,
                 rank=rank,
@@ -323,7 +338,7 @@ _RUN_READS = (
 )
 
 
-_MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
+_MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
@@ -402,7 +417,19 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     if "run_config" in read:
         figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
         con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
+    if "told_hardware" in read:
+        told = {name.removeprefix("hardware_"): value for name, _, value in task.told.figures}
+        recorded = {d.device_name for d in task.told.dumps}
+        device = told["device"] or (recorded.pop() if len(recorded) == 1 else None)
+        con.execute(
+            "CREATE TABLE told_hardware (device VARCHAR, dtype VARCHAR, peak_flops DOUBLE, hbm_bytes_per_s DOUBLE,"
+            " link_bytes_per_s DOUBLE)"
+        )
+        con.execute(
+            "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
+        )
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")

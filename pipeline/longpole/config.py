@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import math
 import re
 import tomllib
@@ -159,6 +160,16 @@ class RunConfig(_Table, frozen=True):
     def ingest_key(self) -> str:
         """Return the text of all that changes how events are linked: dumps are read anew when it does."""
         return repr((self.steps.marker, sorted(self.comm.kernels)))
+
+    def workload(self) -> str | None:
+        """Return what the run works on: [run] workload, else a hash of what is said of model, batch, mesh and hardware.
+
+        Runs with two such names are not recordings of one job; None, where nothing is said, says nothing.
+        """
+        work = (self.model, self.batch, self.parallel, self.hardware)
+        if self.run.workload is not None or work == (Model(), Batch(), Parallel(), Hardware()):
+            return self.run.workload
+        return hashlib.sha256(msgspec.json.encode(work)).hexdigest()[:12]
 
 
 def load(path: str | None) -> tuple[RunConfig, str]:

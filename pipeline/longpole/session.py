@@ -80,7 +80,8 @@ class Session:
             "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_')"
             " ORDER BY view_name"
         ).fetchall()
-        return [r[0] for r in rows]
+        known = catalog.relations()
+        return [name for (name,) in rows if name not in known or known[name].scope != "lib"]
 
     def sql(self, text: str, parameters: dict[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """Return the rows of one SELECT, not yet read; read them within `explaining` too.

@@ -20,6 +20,7 @@ COMMANDS = (
     "report",
     "explain",
     "whatif",
+    "compare",
     "plan",
     "export",
     "query",

@@ -17,7 +17,7 @@ from rich.console import Console
 from longpole import export as traces
 from longpole import timeline_trace, timelines
 from longpole.chrome_trace import MARK, Sink, Written
-from longpole.cli.options import RunArgument, StoreOption, open_store, progress, stderr
+from longpole.cli.options import RunArgument, StoreOption, open_store, parse_steps, progress, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
 from longpole.text import printable
@@ -51,7 +51,7 @@ def export(
     Example: longpole export nightly-2117 --steps 100:104 -o trace.json.gz
     """
     console = stderr()
-    wanted_steps, wanted_ranks = _steps(steps), _ranks(ranks)
+    wanted_steps, wanted_ranks = parse_steps(steps), _ranks(ranks)
     target = open_store(store)
     has_ops = bool(target.manifest(run).of(timelines.TABLE))
     path = _trace_path(output, f"{run}.trace.json.gz", force=force)
@@ -83,23 +83,6 @@ def _tell(console: Console, path: Path, written: Written) -> None:
     if written.n_left_out:
         console.print(f"{written.n_left_out} slices that overlap too many others were left out")
     console.print(f"wrote {path}: {written.n_slices} slices")
-
-
-def _steps(text: str | None) -> tuple[int | None, int | None] | None:
-    """Return the first and the last step that "A:B", "A:", ":B" or "A" means.
-
-    Raises:
-        UsageError: The text means no steps.
-    """
-    if text is None:
-        return None
-    match = re.fullmatch(r"([0-9]{0,18}):([0-9]{0,18})|([0-9]{1,18})", text)
-    if match and match[3]:
-        return int(match[3]), int(match[3])
-    first, last = (int(end) if end else None for end in match.group(1, 2)) if match else (None, None)
-    if (first is None and last is None) or (first is not None and last is not None and last < first):
-        raise UsageError(f"{text!r} is no range of steps", "Give the first and the last, as --steps 100:104.")
-    return first, last
 
 
 def _ranks(text: str | None) -> list[int] | None:

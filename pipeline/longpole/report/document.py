@@ -117,14 +117,22 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        "calls": words.calls,
         "count": words.count,
         "cut_middle": words.cut_middle,
         "duration": words.duration,
         "hours": words.hours,
         "instant": words.instant,
         "listing": words.listing,
+        "microseconds": words.microseconds,
         "milliseconds": words.milliseconds,
+        "gigabytes": words.gigabytes,
         "percent": words.percent,
+        "signed": words.signed,
+        "signed_milliseconds": words.signed_milliseconds,
+        "signed_percent": words.signed_percent,
+        "size": words.size,
+        "speedup": words.speedup,
         "visible": words.visible,
     }
     environment.globals |= {"command_line": words.command_line, "query_line": words.query_line}

@@ -65,6 +65,45 @@ SECTIONS = (
         "--fix-rank. Blank: lateness is not known there.",
     ),
     Section(
+        "fix",
+        "What to fix first",
+        ("run_opportunities", "run_whatif"),
+        "SELECT what, kind, rank, name, factor, saved_ns, speedup_ratio, verdict FROM run_opportunities "
+        "ORDER BY saved_ns DESC",
+        "Each change alone, predicted by a replay of every rank's dependencies over all steps recorded: another chain "
+        "may take over, so savings do not add up. At the ranks' median: each launch and kernel takes no longer than "
+        "the same one on the median rank.",
+    ),
+    Section(
+        "ledger",
+        "Where the devices' time goes",
+        ("step_ledger", "step_mfu", "run_mfu"),
+        "SELECT part, sum(device_ns) AS device_ns, min(reason) AS reason FROM step_ledger GROUP BY part, place "
+        "ORDER BY place",
+        "The parts add up to the step times of all ranks. Model FLOPs at peak is MFU; waiting for ranks, a pipeline "
+        "bubble where it is a send or receive, and transfer are exposed communication; skew is what the ranks' own "
+        "windows lack to the step time.",
+    ),
+    Section(
+        "exchanges",
+        "Exposed communication by group and operation",
+        ("step_exchanges", "group_transfers", "collective_instances"),
+        "SELECT group_id, op, sum(exposed_ns) AS exposed_ns, sum(wait_ns) AS wait_ns, median(busbw_bytes_per_s) "
+        "AS busbw_bytes_per_s FROM step_exchanges GROUP BY group_id, op ORDER BY exposed_ns DESC",
+        "Exposed is what these exchanges alone explain of the ranks' windows; waiting is the part of the time in them "
+        "before the last rank had come, transfer the rest. Bus bandwidth by nccl-tests' convention, of exchanges whose "
+        "members are all recorded.",
+    ),
+    Section(
+        "stages",
+        "Pipeline stages",
+        ("pipeline_stages", "step_stages"),
+        "SELECT * FROM pipeline_stages ORDER BY stage",
+        "Bubble is device time that is idle or in an exposed send or receive; the schedule's is "
+        "(p - 1) / (m + p - 1) for p stages and m microbatches that all take the same. Excess is compute beyond the "
+        "median stage.",
+    ),
+    Section(
         "exposed-comm",
         "Exposed communication by rank and step",
         ("rank_steps",),
@@ -137,17 +176,18 @@ def render(data: Overview, *, tool_version: str) -> str:
             "data": data,
             "run": data.run,
             "tool_version": tool_version,
-            "sections": {section.id: section for section in SECTIONS},
+            "sections": {s.id: s for s in SECTIONS if s.id != "stages" or data.stages.height},
             "figures": {figure.id: figure for figure in figures},
             "ranks_seen": words.ranks_seen(data.run),
             "summary": words.summary(data.run),
             "caveats": words.caveats(data.run),
+            "answers": words.answers(data),
             "nobody": words.nobody_named(data.late),
             "causes": charts.CAUSES,
-            "kinds": [(_kind_colour(kind), kind) for kind in charts.KINDS],
+            "kinds": [(kind_colour(kind), kind) for kind in charts.KINDS],
             "parts": _PARTS,
             "kind_colours": KIND_COLOURS,
-            "path_colours": {kind: _kind_colour(kind) for kind in charts.KINDS},
+            "path_colours": {kind: kind_colour(kind) for kind in charts.KINDS},
         },
     )
 
@@ -160,7 +200,8 @@ _PARTS = (
 )
 
 
-def _kind_colour(kind: str) -> str:
+def kind_colour(kind: str) -> str:
+    """Return the theme's name of the colour of a kind of critical path."""
     return "idle" if kind == "unknown" else kind
 
 
@@ -194,9 +235,13 @@ def _figures(data: Overview) -> list[Figure]:
     if data.worker_cells.height:
         grid = charts.worker_grid(data.worker_cells, bins)
         drawn.append(Figure("worker-map", words.grid_finding(data.worker_cells), grid))
-    for id_, cells, measure in (
-        ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
-        ("idle-map", data.idle_cells, charts.IDLE),
+    if data.ledger.height:
+        drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(_ledger_parts(data.ledger))))
+    else:
+        drawn.append(Figure("ledger-chart", words.ledger_finding(data)))
+    for id_, cells, spread, measure in (
+        ("comm-map", data.comm_cells, data.comm_bands, charts.EXPOSED_COMM),
+        ("idle-map", data.idle_cells, data.idle_bands, charts.IDLE),
     ):
         if cells.height == 0:
             drawn.append(Figure(id_, f"n/a: {why}"))
@@ -210,14 +255,31 @@ def _figures(data: Overview) -> list[Figure]:
         renderer = "canvas" if cells.height > CANVAS_CELLS else "svg"
         chart = charts.heat_map(cells, bins, measure)
         drawn.append(Figure(id_, words.heat_finding(data.extremes, measure), chart, renderer, note=note))
+        if spread.height:
+            band = charts.bands(spread, bins, measure)
+            drawn.append(Figure(id_.replace("map", "bands"), words.bands_finding(spread, measure), band))
     return drawn
+
+
+_LEDGER_COLOURS = {"model": "compute", "recompute": "compute", "kernel_inefficiency": "compute", "compute": "compute"}
+_LEDGER_COLOURS |= dict.fromkeys(("bubble", "wait", "transfer", "unsplit_comm"), "exposed_comm")
+_LEDGER_COLOURS |= {"copies": "exposed_copy"}
+"""Part of a window that a part of the ledger belongs to; the others are idle."""
+
+
+def _ledger_parts(ledger: pl.DataFrame) -> list[tuple[int, str, str]]:
+    rows = ledger.select("place", "part").rows()
+    return [(place, words.PART_WORDS[part], _LEDGER_COLOURS.get(part, "idle")) for place, part in rows]
 
 
 def _datasets(data: Overview) -> document.Datasets:
     frames = {
+        "comm_bands": data.comm_bands.drop("grouped_by", "name"),
         "comm_cells": data.comm_cells,
+        "idle_bands": data.idle_bands.drop("grouped_by", "name"),
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
+        "ledger": data.ledger.drop("part", "reason"),
         "path_bins": data.path_bins,
         "step_bins": data.step_bins,
         "worker_cells": data.worker_cells,
