@@ -15,14 +15,10 @@ from hypothesis import strategies as st
 from longpole.errors import DumpError
 from longpole.formats import plain_pickle
 
-SCALARS = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.floats(allow_nan=False) | st.text(max_size=20)
-)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.floats(allow_nan=False) | st.text(max_size=20)
 PLAIN = st.recursive(
     SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=5) | st.tuples(inner, inner) | st.dictionaries(SCALARS, inner, max_size=5)
-    ),
+    lambda inner: st.lists(inner, max_size=5) | st.tuples(inner, inner) | st.dictionaries(SCALARS, inner, max_size=5),
     max_leaves=30,
 )
 
@@ -32,7 +28,7 @@ PLAIN = st.recursive(
 def test_plain_data_is_what_pickle_makes_of_it(value: Any, protocol: int) -> None:
     raw = pickle.dumps(value, protocol)
     found = plain_pickle.load(raw, "dump")
-    assert repr(found) == repr(pickle.loads(raw))
+    assert repr(found) == repr(pickle.loads(raw))  # noqa: S301  of this test's own making
 
 
 @settings(max_examples=300, deadline=None)
@@ -99,7 +95,7 @@ def test_a_pickle_that_would_do_something_is_refused_and_does_nothing(tmp_path: 
 
 def test_the_attack_of_these_tests_would_work(tmp_path: Path) -> None:
     target = tmp_path / "owned"
-    pickle.loads(attacks(target)["reduce, protocol 2"][0])
+    pickle.loads(attacks(target)["reduce, protocol 2"][0])  # noqa: S301  the point of it
     assert target.exists()
 
 
