@@ -40,12 +40,12 @@ def test_a_hang_of_groups_within_groups_names_the_first_cause_not_who_reports_it
     assert found == [
         ("missing", "3", 3, [5], "first cause", None),
         ("missing", "6", 2, [5], "cause", None),
-        ("missing", "5", 2, [4], "consequence", "3 [4, 5]"),
+        ("missing", "5", 2, [4], "consequence", "3 of ranks 4-5"),
     ]
     assert hangs(lost_rank_5(), "SELECT verdict, frame, first_ns FROM hangs WHERE place <> 2") == [
         ("rank 5 never enqueued all_reduce, collective 3 of group 3 (tp2)", "train.py:11 step", START_NS + 20 * MS),
         (
-            "rank 4 never enqueued all_reduce, collective 2 of group 5 (dp0), for it waits in 3 [4, 5]",
+            "rank 4 never enqueued all_reduce, collective 2 of group 5 (dp0), for it waits in group 3 of ranks 4-5",
             "train.py:13 step",
             START_NS + 40 * MS,
         ),
@@ -57,7 +57,7 @@ def test_each_member_of_what_hangs_is_told() -> None:
     assert hangs(lost_rank_5(), sql) == [
         (0, "started", False, 2, None),
         (2, "started", False, 2, None),
-        (4, "never enqueued", True, 1, "3 [4, 5]"),
+        (4, "never enqueued", True, 1, "3 of ranks 4-5"),
         (6, "started", False, 2, None),
     ]
 
@@ -241,7 +241,7 @@ FIELDS = (
     *("is_retired", "is_complete", "created_ns", "started_ns", "completed_ns", "timeout_ns", "frame"),
 )
 READ = (
-    *(0, "0", "default_pg", [0, 1], 1, None, 1, "all_reduce", "nccl", False, "[[3,4]]", "Float", 12, "[[3,4]]"),
+    *(0, "0", "default_pg", "0-1", 1, None, 1, "all_reduce", "nccl", False, "[[3,4]]", "Float", 12, "[[3,4]]"),
     *("Float", "completed", True, True, 1724779239936775119, None, 1724779239975811724, 600_000_000_000),
     "test_c10d_nccl.py:3647 test_short_pickle",
 )
@@ -346,3 +346,29 @@ def test_texts_in_numbers_and_numbers_beyond_any_are_left_out(tmp_path: Path) ->
     make_run(store, "job", [write_dumps(tmp_path / "dumps", {0: {"entries": [entry]}})])
     sql = "SELECT record_id, group_id, created_ns, output_sizes, frame, state, is_retired FROM flight_records"
     assert rows(store, sql) == [(17, "0", None, None, None, None, None)]
+
+
+def test_numbers_at_the_edge_of_any_are_left_out_and_stop_nothing() -> None:
+    most = (1 << 63) - 1
+    calls = {rank: [call("0", 1, "all_reduce", 1), call("0", 2, "all_reduce", 2, "started")] for rank in (0, 1)}
+    calls[0][0] |= {"collective_seq_id": most, "time_created_ns": most, "timeout_ms": most}
+    calls[0][1]["time_created_ns"] = -most
+    calls[1].pop()
+    assert hangs(of_calls(calls, PAIR), "SELECT kind, seq, ranks, first_ns FROM hangs") == [("missing", 2, [1], None)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "told"),
+    [
+        ([0, 1, 2, 3], "0-3"),
+        ([1, 3, 5, 7], "1-7:2"),
+        ([4], "4"),
+        ([2, 6], "2,6"),
+        ([0, 1, 2, 8, 16, 24, 25], "0-2,8-24:8,25"),
+    ],
+)
+def test_members_are_told_as_runs_and_each_is_a_member(ranks: list[int], told: str) -> None:
+    groups: Groups = {"g": ("some", ranks)}
+    con = analyzed(of_calls({ranks[0]: [call("g", 1, "all_reduce", 1, "started")]}, groups))
+    assert con.execute("SELECT group_ranks FROM flight_records").fetchall() == [(told,)]
+    assert con.execute("SELECT rank FROM hang_ranks ORDER BY rank").fetchall() == [(rank,) for rank in ranks]

@@ -4,7 +4,7 @@
 -- record_id         BIGINT     Number of the record, from 0 where none were overwritten.
 -- group_id          VARCHAR    Name of the process group.
 -- group_description VARCHAR    What the program calls the group; NULL where it does not.
--- group_ranks       INTEGER[]  Members of the group; NULL where the dump does not list them.
+-- group_ranks       VARCHAR    Members of the group as runs, 0-7 or 1-7:2 for every second; NULL where the dump does not list them.
 -- seq               BIGINT     Number among the group's collectives on this rank, from 1; NULL for a transfer between two ranks.
 -- p2p_seq           BIGINT     Number among the group's transfers on this rank; NULL where the dump does not say.
 -- op_id             BIGINT     Number among all that was enqueued in the group.
@@ -36,9 +36,12 @@ WITH named AS (
         nullif(split_part(name, ':', 1), name) AS backend,
         CASE WHEN contains(name, ':') THEN substr(name, strpos(name, ':') + 1) ELSE name END AS op,
         coalesce(is_p2p, regexp_matches(name, '(^|:)(send|recv) \d+(->|<-)\d+$'), FALSE) AS is_transfer,
-        nullif(greatest(started_ns, 0), 0) AS start_ns,
-        nullif(greatest(completed_ns, 0), 0) AS end_ns
+        CASE WHEN created_ns BETWEEN 0 AND last_ns THEN created_ns END AS enqueued_ns,
+        CASE WHEN started_ns BETWEEN 1 AND last_ns THEN started_ns END AS start_ns,
+        CASE WHEN completed_ns BETWEEN 1 AND last_ns THEN completed_ns END AS end_ns,
+        CASE WHEN collective_seq BETWEEN 0 AND most THEN collective_seq END AS number
     FROM raw_flight
+    CROSS JOIN (SELECT (longest_epoch_s * 1e9)::BIGINT AS last_ns, largest_step AS most FROM params) AS bounds
 ),
 
 judged AS (
@@ -66,7 +69,7 @@ SELECT
     group_id,
     group_description,
     group_ranks,
-    CASE WHEN NOT is_transfer THEN collective_seq END AS seq,
+    CASE WHEN NOT is_transfer THEN number END AS seq,
     CASE WHEN is_transfer THEN p2p_seq END AS p2p_seq,
     op_id,
     op,
@@ -88,18 +91,18 @@ SELECT
     has_ended
     OR coalesce(
         bool_or(has_ended AND op = 'coalesced') OVER (
-            PARTITION BY group_id, is_transfer, CASE WHEN is_transfer THEN p2p_seq ELSE collective_seq END
+            PARTITION BY group_id, is_transfer, CASE WHEN is_transfer THEN p2p_seq ELSE number END
         ),
         FALSE
     )
     OR coalesce(
         NOT is_transfer
-        AND collective_seq < max(collective_seq) FILTER (has_ended AND NOT is_transfer) OVER (PARTITION BY group_id),
+        AND number < max(number) FILTER (has_ended AND NOT is_transfer) OVER (PARTITION BY group_id),
         FALSE
     ) AS is_complete,
-    created_ns,
+    enqueued_ns AS created_ns,
     start_ns AS started_ns,
     end_ns AS completed_ns,
-    CASE WHEN timeout_ms BETWEEN 0 AND 9e12 THEN timeout_ms * 1000000 END AS timeout_ns,
+    TRY(timeout_ms * (1e6)::BIGINT) AS timeout_ns,
     frame
 FROM ended

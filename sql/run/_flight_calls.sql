@@ -3,7 +3,8 @@
 -- lane              VARCHAR    Process group and its members, or a pair of ranks within it.
 -- group_id          VARCHAR    Name of the process group.
 -- group_description VARCHAR    What the program calls the group; NULL where it does not.
--- group_ranks       INTEGER[]  Members of the lane; NULL where no dump lists them.
+-- group_ranks       VARCHAR    Members of the group, as in flight_records; NULL where no dump lists them.
+-- pair              INTEGER[]  Of transfers, who sends and who receives; NULL for a collective.
 -- is_p2p            BOOLEAN    Whether it is a pair's.
 -- seq               BIGINT     Number among the lane's calls.
 -- rank              INTEGER    Rank.
@@ -52,12 +53,14 @@ placed AS (
 
 ends AS (
     SELECT
-        * EXCLUDE (pair),
+        placed.* EXCLUDE (pair),
         pair.way AS way,
         CASE
-            WHEN members[pair.own::INTEGER + 1] = rank THEN members[pair.other::INTEGER + 1] ELSE pair.other::INTEGER
+            WHEN groups.ranks[pair.own::INTEGER + 1] = rank THEN groups.ranks[pair.other::INTEGER + 1]
+            ELSE pair.other::INTEGER
         END AS peer
     FROM placed
+    LEFT JOIN _flight_groups AS groups ON placed.members = groups.group_ranks
     WHERE is_p2p AND is_whole AND pair.way <> ''
 ),
 
@@ -72,21 +75,23 @@ transfers AS (
 
 calls AS (
     SELECT
-        group_id || coalesce(' ' || members::VARCHAR, '') AS lane,
+        group_id || coalesce(' of ranks ' || members, '') AS lane,
         group_id,
         group_description,
         members AS group_ranks,
+        NULL::INTEGER[] AS ends,
         FALSE AS is_p2p,
         seq AS number,
-        * EXCLUDE (group_id, group_description, group_ranks, is_p2p)
+        * EXCLUDE (pair, group_id, group_description, group_ranks, is_p2p)
     FROM placed
     WHERE seq IS NOT NULL
     UNION ALL BY NAME
     SELECT
-        group_id || coalesce(' ' || members::VARCHAR, '') || ' ' || ranks[1] || '->' || ranks[2] AS lane,
+        group_id || coalesce(' of ranks ' || members, '') || ' ' || ranks[1] || '->' || ranks[2] AS lane,
         group_id,
         group_description,
-        ranks AS group_ranks,
+        members AS group_ranks,
+        ranks AS ends,
         TRUE AS is_p2p,
         'transfer ' || ranks[1] || '->' || ranks[2] AS op,
         * EXCLUDE (group_id, group_description, group_ranks, is_p2p, op, way, peer, ranks)
@@ -98,6 +103,7 @@ SELECT
     any_value(group_id) AS group_id,
     min(group_description) AS group_description,
     any_value(group_ranks) AS group_ranks,
+    any_value(ends) AS pair,
     is_p2p,
     number AS seq,
     rank,

@@ -14,15 +14,17 @@ WITH lanes AS (
     SELECT DISTINCT
         lane,
         group_ranks,
+        pair,
         NOT is_p2p AND group_description IS NOT DISTINCT FROM 'default_pg' AS is_default
     FROM _flight_calls
 ),
 
 members AS (
     SELECT
-        lane,
-        unnest(group_ranks) AS rank
+        lanes.lane,
+        unnest(coalesce(lanes.pair, groups.ranks)) AS rank
     FROM lanes
+    LEFT JOIN _flight_groups AS groups ON lanes.group_ranks = groups.group_ranks
     UNION
     SELECT
         lanes.lane,

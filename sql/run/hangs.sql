@@ -120,5 +120,5 @@ SELECT
         WHEN kind = 'not started' THEN who || ' enqueued ' || what || ', and the device never started it'
         ELSE 'every member enqueued ' || what || ', and it did not end on ' || n_waiting || ' of ' || n_ranks
     END
-    || CASE WHEN is_consequence THEN ', for it waits in ' || stuck_lane ELSE '' END AS verdict
+    || CASE WHEN is_consequence THEN ', for it waits in group ' || stuck_lane ELSE '' END AS verdict
 FROM worded

@@ -15,28 +15,30 @@ import pyarrow as pa
 from longpole.errors import DumpError
 from longpole.formats import plain_pickle
 
+_TEXT = pa.dictionary(pa.int32(), pa.string())  # a text that many records name costs its length once
+
 RAW_FLIGHT = pa.schema(
     [
         ("record_id", pa.int64()),
-        ("group_id", pa.string()),
-        ("group_description", pa.string()),
-        ("group_ranks", pa.list_(pa.int32())),
+        ("group_id", _TEXT),
+        ("group_description", _TEXT),
+        ("group_ranks", _TEXT),
         ("collective_seq", pa.int64()),
         ("p2p_seq", pa.int64()),
         ("op_id", pa.int64()),
-        ("name", pa.string()),
+        ("name", _TEXT),
         ("is_p2p", pa.bool_()),
-        ("input_sizes", pa.string()),
-        ("input_dtypes", pa.string()),
-        ("output_sizes", pa.string()),
-        ("output_dtypes", pa.string()),
-        ("state", pa.string()),
+        ("input_sizes", _TEXT),
+        ("input_dtypes", _TEXT),
+        ("output_sizes", _TEXT),
+        ("output_dtypes", _TEXT),
+        ("state", _TEXT),
         ("is_retired", pa.bool_()),
         ("created_ns", pa.int64()),
         ("started_ns", pa.int64()),
         ("completed_ns", pa.int64()),
         ("timeout_ms", pa.int64()),
-        ("frame", pa.string()),
+        ("frame", _TEXT),
     ]
 )
 """Records as the dump has them, one spelling for all versions; NULL where it does not say, or says no such thing."""
@@ -44,9 +46,9 @@ RAW_FLIGHT = pa.schema(
 MOST_JSON_VALUES = 8_000_000
 """Values of a JSON dump, counted by the commas and brackets before it is read: each takes up to 250 bytes then."""
 
-_MOST_ENTRIES = 1_000_000
+_MOST_ENTRIES = 200_000  # of a buffer; people set 2,000 to 20,000
 _MOST_RANKS = 1 << 20  # of a group, as params.largest_world
-_LONGEST = 4_096  # characters of a text that is kept
+_LONGEST = 1_024  # characters of a text that is kept
 _MOST_TENSORS = 1_024  # of one record whose sizes are kept
 _MOST_DIMS = 32
 _CURE = "PyTorch writes such dumps where TORCH_FR_BUFFER_SIZE or TORCH_NCCL_TRACE_BUFFER_SIZE is set; copy it again."
@@ -105,7 +107,8 @@ def read_flight(raw: bytes, path: str) -> Flight:
     if len(entries) > _MOST_ENTRIES:
         raise DumpError(f"{path} has {len(entries):,} records, more than {_MOST_ENTRIES:,}", _CURE)
     groups = _groups(told.get("pg_config"))
-    rows = [_row(e, groups) for e in entries if "profiling_name" in e or "record_id" in e]
+    members = {name: _ranks_text(ranks) for name, (_, ranks) in groups.items()}
+    rows = [_row(e, groups, members) for e in entries if "profiling_name" in e or "record_id" in e]
     if entries and not rows:
         raise DumpError(f"{path} is {form} without the records of a flight recorder", _CURE)
     world = next((g for g in groups.values() if g[0] == "default_pg"), groups.get("0", (None, None)))[1]
@@ -119,6 +122,26 @@ def read_flight(raw: bytes, path: str) -> Flight:
 
 
 _Group = tuple[str | None, list[int] | None]
+
+
+def _ranks_text(ranks: list[int] | None) -> str | None:
+    """Return ascending ranks as runs, FIRST-LAST or FIRST-LAST:STRIDE: groups of a mesh are one run however large."""
+    runs: list[list[int]] = []  # first, last, stride
+    for rank in ranks or ():
+        run = runs[-1] if runs else None
+        if run is not None and (run[0] == run[1] or rank - run[1] == run[2]):
+            run[1:] = [rank, rank - run[1]]
+        else:
+            runs.append([rank, rank, 0])
+    texts = []
+    for first, last, stride in runs:
+        if first == last:
+            texts.append(str(first))
+        elif last - first == stride > 1:
+            texts.append(f"{first},{last}")
+        else:
+            texts.append(f"{first}-{last}" + (f":{stride}" if stride > 1 else ""))
+    return ",".join(texts) or None
 
 
 def _groups(told: object) -> dict[str, _Group]:
@@ -137,19 +160,19 @@ def _groups(told: object) -> dict[str, _Group]:
     return groups
 
 
-def _row(entry: dict[Any, Any], groups: dict[str, _Group]) -> dict[str, Any]:
+def _row(entry: dict[Any, Any], groups: dict[str, _Group], members: dict[str, str | None]) -> dict[str, Any]:
     pair = entry.get("process_group")
     told = list(pair[:2]) if isinstance(pair, tuple | list) else [entry.get("pg_name"), entry.get("pg_desc")]
     name, description = [_text(t) for t in [*told, None, None][:2]]
     if name is None:
         name = _text(entry.get("pg_id")) or ""
-    known, ranks = groups.get(name, (None, None))
+    known, _ = groups.get(name, (None, None))
     is_p2p = entry.get("is_p2p")
     return {
         "record_id": _integer(entry.get("record_id")),
         "group_id": name,
         "group_description": description or known,
-        "group_ranks": ranks,
+        "group_ranks": members.get(name),
         "collective_seq": _integer(entry.get("collective_seq_id", entry.get("seq_id"))),
         "p2p_seq": _integer(entry.get("p2p_seq_id")),
         "op_id": _integer(entry.get("op_id")),

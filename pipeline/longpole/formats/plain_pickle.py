@@ -32,6 +32,7 @@ _PUTS = {b"q": struct.Struct("<B"), b"r": struct.Struct("<I")}
 _GETS = {b"h": struct.Struct("<B"), b"j": struct.Struct("<I")}
 _CONSTANTS = {b"N": None, b"\x88": True, b"\x89": False, b")": ()}
 _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
+_NAMES = {opcode.code: opcode.name for opcode in pickletools.opcodes}
 _WRITTEN_BOOLS = {b"00": False, b"01": True}
 
 
@@ -93,10 +94,9 @@ class _Machine:
             elif code == b".":
                 return self._last()
             elif not self._build(code) and not self._frame(code) and not self._written(code):
-                known = pickletools.code2op.get(code.decode("latin-1"))
                 if not code:
                     raise EOFError
-                name = known.name if known else f"{code[0]:#04x}"
+                name = _NAMES.get(code.decode("latin-1"), f"{code[0]:#04x}")
                 raise _RefusedError(f"is a pickle with the opcode {name} at byte {start}, which is not plain data")
 
     def _build(self, code: bytes) -> bool:
