@@ -16,6 +16,7 @@ from longpole import catalog
 from longpole.catalog import Relation, Scope
 from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
+from longpole.formats.flight_recorder import RAW_FLIGHT
 from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
 
@@ -50,6 +51,8 @@ GIVEN: dict[Scope, set[str]] = {
     "replays": {*DATA},
     "workers": set(),
     "whatif": set(),
+    "flight": {"raw_flight", "context"},
+    "hang": {"flight_ranks"},
     "fleet": {"dumps"},
     "check": {"dumps"},
     "page": {"dumps"},
@@ -58,7 +61,8 @@ GIVEN: dict[Scope, set[str]] = {
 
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "priced", "dump", "fleet"}
+_FLIGHT: set[Scope] = {"flight", "hang"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, "priced", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
@@ -81,6 +85,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "replays": {"lib", "ops", "timeline", "replay", "replays", "workers"},
     "workers": {"lib", "ops", "replays", "workers"},
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
+    "flight": {"lib", "flight"},
+    "hang": {"lib", "flight", "hang"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -220,6 +226,8 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
+    found |= evaluated("flight", {"raw_flight": arrow_columns(RAW_FLIGHT), "context": [("rank", "INTEGER")]})
+    found |= evaluated("hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")]})
     found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
     found |= evaluated("fleet", views)
@@ -234,7 +242,8 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
+            KNOWN[name].scope
+            in (*_TIMELINE, *_FLIGHT, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
             or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private

@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from longpole import __version__, catalog, config, timelines, whatif
+from longpole import __version__, catalog, config, flights, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
@@ -95,7 +95,8 @@ def analyze_run(
     """
     manifest = store.manifest(run)
     events, ops = manifest.of("events"), manifest.of(timelines.TABLE)
-    if not events and not ops:
+    records = manifest.of(flights.TABLE)
+    if not events and not ops and not records:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
     whole = store.whole(run, manifest.files)
     for file in events:
@@ -107,7 +108,7 @@ def analyze_run(
 
     known: dict[str, list[PublishedFile]] = {}
     for file in manifest.files:
-        if file.table not in ("events", timelines.TABLE):
+        if file.table not in ("events", timelines.TABLE, flights.TABLE):
             known.setdefault(file.inputs, []).append(file)
     known = {inputs: files for inputs, files in known.items() if whole.issuperset(files)}
 
@@ -131,7 +132,8 @@ def analyze_run(
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
-    files = (*events, *ops, *rank_files, *marts)
+    marts += flights.answers(store, manifest, known, run_tasks, memory)
+    files = (*events, *ops, *records, *rank_files, *marts)
     if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
         files += manifest.of("step_replays")
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)

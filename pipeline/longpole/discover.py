@@ -17,6 +17,9 @@ from longpole.errors import DumpError, LongpoleError, UsageError
 
 _DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet")
 
+_FLIGHT_NAME = re.compile(r"(?i)(?:^|[-_])(?:rank|nccl_trace|fr_trace)[-_]?\d{1,7}(?:\.(?:pkl|pickle))?$")
+"""A flight recorder's dumps have no ending: the writer puts the rank behind a prefix, by default nccl_trace_rank_."""
+
 _TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dumps
 
 _WILDCARDS = "*?["
@@ -118,7 +121,8 @@ def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     listed = ((p, {}) for p in _local_names(folder)) if is_local else fs.find(folder, detail=True).items()
     for path, info in listed:
         inside = PurePosixPath(path).parts[depth:]
-        if not path.lower().endswith(_DUMP_ENDINGS) or any(_is_left_out(part, True) for part in inside):
+        is_dump = path.lower().endswith(_DUMP_ENDINGS) or _FLIGHT_NAME.search(inside[-1])
+        if not is_dump or any(_is_left_out(part, True) for part in inside):
             continue
         if not is_local:
             yield path, info

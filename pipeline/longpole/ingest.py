@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, remote, timelines
+from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
@@ -54,6 +54,7 @@ class ReadTask:
     config_key: str
     threads: int
     memory: int
+    rank_pattern: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline; facts and devices are of all others
+    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline, or a flight recorder's: no events
 
 
 def ingest_run(
@@ -142,6 +143,7 @@ def ingest_run(
                     config_key,
                     threads,
                     memory,
+                    rank_pattern,
                 )
             )
     if tasks:
@@ -168,6 +170,8 @@ def read_dump(task: ReadTask) -> ReadResult:
             content = _content_of(task.dump, local)
             if timelines.is_timeline(task.dump.url):
                 return _read_timeline(task, store, folder, content)
+            if flights.is_flight(task.dump.url):
+                return _read_flight(task, store, folder, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -200,16 +204,29 @@ def _read_timeline(task: ReadTask, store: Store, folder: Path, content: str) -> 
     return ReadResult(task.dump, content, timeline=timeline)
 
 
+def _read_flight(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
+    rank = flights.rank_of(task.dump.name, task.rank_pattern)
+    content = key_of(content, rank)  # ranks that enqueued nothing leave the same bytes, and each is a dump
+    if (content, flights.inputs_of(content, rank)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified, rank=rank)
+    return ReadResult(
+        task.dump, content, timeline=flights.read_flight(store, task.run, task.dump.url, told, folder, task.memory)
+    )
+
+
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
     if manifest is None:
         return ()
     ops = manifest.of(timelines.TABLE)
-    whole = store.whole(manifest.run, (*manifest.of("events"), *ops))
+    records = manifest.of(flights.TABLE)
+    whole = store.whole(manifest.run, (*manifest.of("events"), *ops, *records))
     are_whole = whole.issuperset(ops)
     return (
         *((content_of(f), f.inputs) for f in manifest.of("events") if f in whole),
         *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
+        *((timelines.content_of(f), f.inputs) for f in records if f in whole),
     )
 
 
@@ -355,7 +372,7 @@ def _merge(
         f
         for f in (before.files if before else ())
         if (f.table != "events" or content_of(f) in kept_contents)
-        and (f.table != timelines.TABLE or timelines.content_of(f) in kept_contents)
+        and (f.table not in (timelines.TABLE, flights.TABLE) or timelines.content_of(f) in kept_contents)
     ]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
@@ -400,6 +417,7 @@ def _merge(
         raise DumpError(
             f"no dump of run {run!r} can be read:\n{facts}", "Name profiler dumps: README lists the formats."
         )
+    entries, files = flights.without_repeats(entries, files)
     _refuse_mixtures([d for d in entries if d.error is None])
     _refuse_overlaps([d for d in entries if d.error is None])
     return Manifest(run=run, config=config_text, dumps=tuple(entries), files=tuple(files))
@@ -505,7 +523,8 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
     """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
     by_rank: dict[int, list[DumpEntry]] = {}
     for entry in entries:
-        by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
+        if entry.format != flights.FORMAT:  # it goes on while a profiler records
+            by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))
         for one, other in itertools.pairwise(mine):

@@ -34,6 +34,7 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 _PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu")
 _PREDICTED = ("step_replays", "run_opportunities")
 _TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
+_FLIGHT_SCOPES = ("flight", "hang")
 """Scopes whose public relations a run may have in its store."""
 
 
@@ -192,7 +193,7 @@ def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name in _PREDICTED)
+        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES, *_FLIGHT_SCOPES) or r.name in _PREDICTED)
         and not r.is_private
         and r.table == r.name
     ]
