@@ -118,6 +118,8 @@ def analyze_run(
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
+    told = Told(dumps=manifest.dumps)
+    marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
     files = (*events, *ops, *rank_files, *marts)
     kept = manifest.of("step_replays")  # made by a what-if of these very files
     if {*files, *kept} == set(manifest.files):
@@ -296,6 +298,8 @@ _RUN_READS = (
     "step_critical_path",
 )
 
+
+_MEASURES_READ = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 _MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
 

@@ -102,6 +102,8 @@ _DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("process_groups", pa.string(), "Process groups as the dump lists them, JSON; NULL where it does not."),
     ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),
     ("last_ns", pa.int64(), "End of the last activity or step marker."),
+    ("first_step", pa.int64(), "Lowest step number; NULL without steps."),
+    ("last_step", pa.int64(), "Highest step number; NULL without steps."),
     ("n_bytes", pa.int64(), "Size of the file."),
     ("n_events", pa.int64(), "Events found: stored, skipped and dropped."),
     ("n_stored", pa.int64(), "Events in the store."),
