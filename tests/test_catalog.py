@@ -235,7 +235,8 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu", "measures")
+            KNOWN[name].scope
+            in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu", "measures")
             or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private

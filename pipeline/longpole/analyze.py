@@ -21,7 +21,18 @@ from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
-from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
+from longpole.store import (
+    DUMP_TABLE,
+    DumpEntry,
+    Manifest,
+    PublishedFile,
+    RankPlace,
+    Store,
+    file_digest,
+    key_of,
+    refuse_pruned,
+    without_events,
+)
 
 MAX_SHARDS = 2_000
 """Run-level tasks of one run at most: beyond it shards are ten times as wide. A schedule that records four steps of
@@ -79,9 +90,13 @@ def analyze_run(
         has_what_ifs: Whether to ask what stragglers cost and what to fix first; None asks it of runs of moderate size.
 
     Raises:
-        LongpoleError: The run has no events.
+        LongpoleError: The run has no events; or some were pruned, and its answers are not this version's.
     """
     manifest = store.manifest(run)
+    if without_events(manifest):
+        if not is_analyzed(manifest):
+            refuse_pruned(manifest, "to make its answers anew")
+        return manifest
     events, ops = manifest.of("events"), manifest.of(timelines.TABLE)
     if not events and not ops:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
@@ -124,11 +139,26 @@ def analyze_run(
     kept = manifest.of("step_replays")  # made by a what-if of these very files
     if {*files, *kept} == set(manifest.files):
         files += kept
-    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)
-    if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
+    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files, analyzed=_analysis_key(manifest))
+    if msgspec.structs.replace(updated, files=()) != msgspec.structs.replace(manifest, files=()) or set(
+        updated.files
+    ) != set(manifest.files):
         store.publish(updated)
     store.sweep(updated)
     return updated
+
+
+def is_analyzed(manifest: Manifest) -> bool:
+    """Return whether the run's answers are those that this version makes of its dumps and its run.toml."""
+    return manifest.analyzed == _analysis_key(manifest)
+
+
+def _analysis_key(manifest: Manifest) -> str:
+    """Return the hash of all that answers follow from; of dumps what they hold, not the events, which may be pruned."""
+    sql = catalog.fingerprint(*(scope for level in ("rank", "run") for scope in catalog.LEVELS[level]))
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel, settings.figures())
+    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), told.key())
 
 
 def _priced(

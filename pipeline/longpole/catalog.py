@@ -49,9 +49,10 @@ Scope = Literal[
 ]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all.
 
-From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model and
-batch; measures follows from it and all others. From elements to replay a what-if: one rank, a range of steps, one rank's graph, the run's; priced what follows
-from it. From ops to whatif an op timeline: the file, all its ops, a range of steps, all steps, all answers.
+From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model
+and batch; measures follows from it and all others. From elements to replay a what-if: one rank, a range of steps, one
+rank's graph, the run's; priced what follows from it. From ops to whatif an op timeline: the file, all its ops, a range
+of steps, all steps, all answers.
 """
 
 LEVELS: dict[str, tuple[Scope, ...]] = {

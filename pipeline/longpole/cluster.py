@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
@@ -176,6 +177,13 @@ def run_all(
         ) from error
     finally:
         client.cancel(futures)
+
+
+def dashboard_of(client: Any) -> str | None:
+    """Return the link of the scheduler's dashboard; None where it has none, or no bokeh to draw it."""
+    if importlib.util.find_spec("bokeh") is None or "dashboard" not in client.scheduler_info(n_workers=0)["services"]:
+        return None
+    return str(client.dashboard_link)
 
 
 def has_workers(client: Any) -> bool:

@@ -98,7 +98,7 @@ class Session:
             "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_')"
             " ORDER BY view_name"
         ).fetchall()
-        return [r[0] for r in rows]
+        return [r[0] for r in rows if r[0] in public_views()]
 
     def sql(self, text: str, parameters: dict[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """Return the rows of one SELECT, not yet read; read them within `explaining` too.
