@@ -1,4 +1,4 @@
-"""From run to run: what a run is compared with, what is noise, which gates hold, which hosts are slow again and again."""
+"""From run to run: what a run is compared with, what is noise, which gates hold, which hosts are slow in several runs."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ def hosts(*late: tuple[str, str, str], n_hosts: int = 4, n_runs: int = 3) -> lis
     con = fleet()
     for n in range(n_runs):
         insert(con, "runs", run=f"r{n}", first_ns=n)
-        for host in range(n_hosts):
-            insert(con, "ranks", run=f"r{n}", rank=host, host=f"h{host}", is_recorded=True)
+        for rank in range(n_hosts):
+            insert(con, "ranks", run=f"r{n}", rank=rank, host=f"h{rank}", is_recorded=True)
     for run, host, cause in late:
         insert(con, "straggler_ranks", run=run, rank=int(host[1:]), host=host, late_ns=100, lost_gpu_hours=0.5,
                cause=cause, verdict="ok")  # fmt: skip

@@ -343,7 +343,7 @@ def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any
     by_job: dict[tuple[str | None, str | None], list[Placed]] = {}
     for placed in trend.runs:
         by_job.setdefault((placed.job, placed.workload), []).append(placed)
-    latest = sorted(by_job, key=lambda k: (-max(p.first_ns or 0 for p in by_job[k]), k[0] is None, str(k)))
+    latest = sorted(by_job, key=lambda k: (k[0] is None, -max(p.first_ns or 0 for p in by_job[k]), str(k)))
     jobs, drawings, rows = [], [], []
     for job_no, key in enumerate(latest):
         shown = by_job[key][-N_RUN_ROWS:]
@@ -426,7 +426,7 @@ def _share_chart(job_no: int) -> charts.Chart:
             color=alt.Color(
                 "name:N",
                 title=None,
-                scale=alt.Scale(domain=[_MEASURES[n] for n in _SHARES], range="category"),
+                scale=alt.Scale(domain=[_MEASURES[n] for n in _SHARES], range="diverging"),
                 legend=alt.Legend(orient="top"),
             ),
             tooltip=["run:N", alt.Tooltip("name:N", title="share"), alt.Tooltip("percent:Q", title="%", format=".2f")],
