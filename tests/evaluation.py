@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from longpole import catalog
 from longpole.catalog import Scope
+from longpole.engine import load_phases
 from longpole.events import RAW_SCHEMA
 from longpole.store import DUMP_TABLE
 
@@ -47,8 +48,14 @@ def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^Profil
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 
 
-def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
-    """Return a connection with every rank-level relation of one rank's dumps."""
+def analyzed(
+    *dumps: pa.Table, rank: int = 0, device: str | None = None, phases: Sequence[tuple[str, str]] = ()
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection with every rank-level relation of one rank's dumps, recorded on that device.
+
+    Args:
+        phases: Names and patterns, as [phases] of a run has them.
+    """
     con = connection()
     for n, table in enumerate(dumps):
         con.register(f"dump{n}", table)
@@ -62,7 +69,13 @@ def analyzed(*dumps: pa.Table, rank: int = 0) -> duckdb.DuckDBPyConnection:
         " FROM range($1) AS t (n)",
         [len(dumps)],
     )
-    evaluate(con, "rank", ["events", "context", "dump_facts"])
+    load_phases(con, phases)
+    con.execute(
+        "CREATE TABLE told_hardware AS SELECT $1::VARCHAR AS device, NULL::VARCHAR AS dtype,"
+        " NULL::DOUBLE AS peak_flops, NULL::DOUBLE AS hbm_bytes_per_s, NULL::DOUBLE AS link_bytes_per_s",
+        [device],
+    )
+    evaluate(con, "rank", ["events", "context", "dump_facts", "phase_patterns", "told_hardware"])
     return con
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from evaluation import connection, dump_rows
 from longpole import catalog
+from longpole.engine import load_phases
 
 Change = dict[str, Any]
 
@@ -79,9 +80,7 @@ class Pipeline:
         con.execute(
             "CREATE TABLE scenarios AS SELECT 0::INTEGER AS scenario UNION SELECT scenario FROM changes ORDER BY 1"
         )
-        con.execute("CREATE TABLE phase_patterns (phase VARCHAR, pattern VARCHAR)")
-        for phase in self._phases:
-            con.execute("INSERT INTO phase_patterns VALUES (?, ?)", list(phase))
+        load_phases(con, self._phases)
 
     def _run(self, ranks: Sequence[int]) -> duckdb.DuckDBPyConnection:
         con = connection()

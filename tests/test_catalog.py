@@ -21,6 +21,8 @@ from longpole.store import DUMP_TABLE
 
 Columns = list[tuple[str, str]]
 
+PHASES: Columns = [("phase", "VARCHAR"), ("pattern", "VARCHAR")]
+
 ROOT = Path(__file__).parents[1]
 KNOWN = catalog.relations()
 EVERY = pytest.mark.parametrize("name", sorted(KNOWN))
@@ -30,7 +32,7 @@ DATA = tuple(sorted(p.stem for p in (ROOT / "sql" / "data").glob("*.csv")))
 GIVEN: dict[Scope, set[str]] = {
     "lib": set(),
     "dump": {"raw", "context", *DATA},
-    "rank": {"events", "context", "dump_facts", *DATA},
+    "rank": {"events", "context", "dump_facts", "phase_patterns", "told_hardware", *DATA},
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps", "parallel"},
@@ -168,12 +170,15 @@ def chain() -> dict[str, Columns]:
     raw = [*arrow_columns(RAW_SCHEMA), ("row_id", "BIGINT")]
     found |= evaluated("lib", {})
     found |= evaluated("dump", {"raw": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]})
+    rates = ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
     found |= evaluated(
         "rank",
         {
             "events": [("dump_no", "BIGINT"), *found["events"]],
             "context": [("rank", "INTEGER")],
             "dump_facts": [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")],
+            "phase_patterns": PHASES,
+            "told_hardware": [("device", "VARCHAR"), ("dtype", "VARCHAR"), *((n, "DOUBLE") for n in rates)],
         },
     )
     dumps = arrow_columns(DUMP_TABLE)
@@ -198,7 +203,7 @@ def chain() -> dict[str, Columns]:
             ("amount_ns", "BIGINT"),
         ],
         "scenarios": [("scenario", "INTEGER")],
-        "phase_patterns": [("phase", "VARCHAR"), ("pattern", "VARCHAR")],
+        "phase_patterns": PHASES,
     }
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
@@ -392,7 +397,8 @@ def test_relations_come_after_what_they_read() -> None:
 
 
 def test_what_is_given_is_not_made_again() -> None:
-    names = [r.name for r in catalog.needed("rank", {"events", "context", "dump_facts", *DATA})]
+    given = {"events", "context", "dump_facts", "phase_patterns", "told_hardware", *DATA}
+    names = [r.name for r in catalog.needed("rank", given)]
     assert "events" not in names
     assert names.index("_activities") < names.index("_coverage") < names.index("rank_captures")
 

@@ -32,7 +32,8 @@ def store(tmp_path: Path) -> Store:
 
 def test_only_the_marts_of_mfu_follow_a_changed_model(store: Store) -> None:
     dumps = sorted(WORKED.glob("*.json.gz"))
-    before = set(make_run(store, "r", dumps).files)
+    hardware = '[hardware]\ndevice = "H100 SXM"\ndtype = "bf16"\n'
+    before = set(make_run(store, "r", dumps, config=hardware).files)
     told = set(make_run(store, "r", dumps, config=CONFIG.format(tokens=8192)).files)
     again = set(make_run(store, "r", dumps, config=CONFIG.format(tokens=4096)).files)
 

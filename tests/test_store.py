@@ -146,7 +146,7 @@ def test_a_publish_that_fails_leaves_what_was_there(store: Store, monkeypatch: p
     assert [p.name for p in run_json(store, "one").parent.iterdir()] == ["run.json"]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"run": "one"', "[]", "null", '"x"', "\ufffd{}", '{"schema_version": 1}'])
+@pytest.mark.parametrize("text", ["", "{", '{"run": "one"', "[]", "null", '"x"', "\ufffd{}", '{"schema_version": 2}'])
 def test_a_damaged_manifest_is_an_error_with_a_cure(store: Store, text: str) -> None:
     store.publish(Manifest("one"))
     run_json(store, "one").write_text(text)
@@ -159,7 +159,7 @@ def test_a_damaged_manifest_is_an_error_with_a_cure(store: Store, text: str) -> 
 
 def test_a_manifest_of_bytes_that_are_no_text_is_damaged(store: Store) -> None:
     store.publish(Manifest("one"))
-    run_json(store, "one").write_bytes(b'{"schema_version": 1, "run": "\xff\xfe"}')
+    run_json(store, "one").write_bytes(b'{"schema_version": 2, "run": "\xff\xfe"}')
     with pytest.raises(StoreError, match="damaged"):
         store.manifest("one")
 

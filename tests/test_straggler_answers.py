@@ -34,7 +34,7 @@ def rows_of(store: Store, sql: str) -> list[tuple[Any, ...]]:
 def answered(folder: Path, scenario: str) -> tuple[list[tuple[Any, ...]], Json]:
     """Return the rows of run_stragglers, the latest first, and the truth of a made run."""
     store, truth = made(folder, scenario)
-    sql = "SELECT rank, cause, pattern, n_straggler, late_ns FROM run_stragglers ORDER BY late_ns DESC, rank"
+    sql = "SELECT rank, cause, pattern, n_straggler, late_ns, place FROM run_stragglers ORDER BY late_ns DESC, rank"
     return rows_of(store, sql), truth
 
 
@@ -42,9 +42,9 @@ def answered(folder: Path, scenario: str) -> tuple[list[tuple[Any, ...]], Json]:
 def test_a_persistent_straggler_is_named_with_its_cause_and_what_it_costs(tmp_path: Path, cause: str) -> None:
     rows, truth = answered(tmp_path, f"straggler-{cause}")
 
-    ((rank, found, pattern, n_steps, late_ns),) = rows
+    ((rank, found, pattern, n_steps, late_ns, place),) = rows
     (told,) = truth["stragglers"]
-    assert ([rank], found, pattern, n_steps) == (told["ranks"], cause, "persistent", 12)
+    assert ([rank], found, pattern, n_steps, place) == (told["ranks"], cause, "persistent", 12, None)
     # Lateness is counted against the median of the others, the saving against the next of them.
     assert abs(late_ns / 12 - told["ns_per_step"]) < 0.25 * told["ns_per_step"]
 
@@ -52,10 +52,10 @@ def test_a_persistent_straggler_is_named_with_its_cause_and_what_it_costs(tmp_pa
 def test_pauses_are_named_in_their_steps_and_called_transient(tmp_path: Path) -> None:
     rows, truth = answered(tmp_path, "straggler-gc")
 
-    assert {(rank, n) for rank, _, _, n, _ in rows} == {
+    assert {(rank, n) for rank, _, _, n, *_ in rows} == {
         (entry["ranks"][0], len(entry["steps"])) for entry in truth["stragglers"]
     }
-    assert {(cause, pattern) for _, cause, pattern, _, _ in rows} <= {("host", "transient"), ("host", "periodic")}
+    assert {(cause, pattern) for _, cause, pattern, *_ in rows} <= {("host", "transient"), ("host", "periodic")}
 
 
 def test_longer_sequences_on_another_rank_each_step_are_no_slow_devices(tmp_path: Path) -> None:
@@ -63,6 +63,17 @@ def test_longer_sequences_on_another_rank_each_step_are_no_slow_devices(tmp_path
 
     assert {rank for rank, *_ in rows} == {r for entry in truth["stragglers"] for r in entry["ranks"]}
     assert {cause for _, cause, *_ in rows} == {"sequence"}
+
+
+@pytest.mark.parametrize(("cause", "place"), [("link", "node4, node5"), ("stage", "stage 3")])
+def test_a_slow_link_and_a_slow_stage_are_named_on_all_their_ranks(tmp_path: Path, cause: str, place: str) -> None:
+    rows, truth = answered(tmp_path, f"straggler-{cause}")
+
+    (told,) = truth["stragglers"]
+    assert [row[:4] for row in rows] == [(rank, cause, "persistent", 12) for rank in told["ranks"]]
+    assert {row[5] for row in rows} == {place}
+    # A link's bound is the last arrival, and a stage's excess is against all stages of the job, not the next one alone.
+    assert all(abs(row[4] / 12 - told["ns_per_step"]) < 0.25 * told["ns_per_step"] for row in rows)
 
 
 def test_nobody_is_named_in_a_healthy_run(tmp_path: Path) -> None:

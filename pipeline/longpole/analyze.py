@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.store import (
@@ -49,6 +49,7 @@ class Told:
     dumps: tuple[DumpEntry, ...] = ()
     topology: tuple[RankPlace, ...] = ()
     parallel: config.Parallel = field(default_factory=config.Parallel)
+    phases: tuple[tuple[str, str], ...] = ()
     figures: tuple[config.Figure, ...] = ()
 
     def key(self) -> str:
@@ -136,9 +137,8 @@ def analyze_run(
     told = Told(dumps=manifest.dumps)
     marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
     files = (*events, *ops, *rank_files, *marts)
-    kept = manifest.of("step_replays")  # made by a what-if of these very files
-    if {*files, *kept} == set(manifest.files):
-        files += kept
+    if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
+        files += manifest.of("step_replays")
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files, analyzed=_analysis_key(manifest))
     if msgspec.structs.replace(updated, files=()) != msgspec.structs.replace(manifest, files=()) or set(
         updated.files
@@ -157,8 +157,12 @@ def _analysis_key(manifest: Manifest) -> str:
     """Return the hash of all that answers follow from; of dumps what they hold, not the events, which may be pruned."""
     sql = catalog.fingerprint(*(scope for level in ("rank", "run") for scope in catalog.LEVELS[level]))
     settings = config.parse(manifest.config, "config.toml")
-    told = Told(manifest.dumps, manifest.topology, settings.parallel, settings.figures())
-    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), told.key())
+    told = Told(manifest.dumps, manifest.topology, settings.parallel, figures=settings.figures())
+    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), sorted(settings.phases.items()), told.key())
+
+
+def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:
+    return {f for f in files if f.table in ("events", "rank_clocks", "steps")}
 
 
 def _priced(
@@ -200,6 +204,8 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
         "topology",
         "parallel",
         "run_config",
+        "phase_patterns",
+        "told_hardware",
     }
     given.update(catalog.data_names())
     if task.scope == "path":
@@ -241,7 +247,14 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     return published
 
 
+_HARDWARE = ("device", "dtype", "peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
+"""Keys of [hardware] that a rank's clocks run by; without a device there, it is the one that its dumps name."""
+
+
 def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTask]:
+    told = config.parse(manifest.config, "config.toml")
+    figures, phases = told.figures(), tuple(told.phases.items())
+    hardware = tuple(f for f in figures if f[0].removeprefix("hardware_") in _HARDWARE)
     tasks: list[AnalyzeTask] = []
     by_rank: dict[int, list[PublishedFile]] = {}
     for file in manifest.of("events"):
@@ -258,7 +271,9 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
             catalog.fingerprint("rank"),
             SCHEMA_VERSION,
             rank,
-            [(f.digest, d.is_truncated, d.n_dropped) for d, f in ordered],
+            [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
+            [value for _, _, value in hardware],
+            phases,
         )
         tasks.append(
             AnalyzeTask(
@@ -266,7 +281,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 manifest.run,
                 "rank",
                 (("events", tuple(f.path for _, f in ordered)),),
-                Told(tuple(d for d, _ in ordered)),
+                Told(tuple(d for d, _ in ordered), figures=hardware, phases=phases),
                 inputs,
                 memory,
                 rank=rank,
@@ -331,7 +346,7 @@ _RUN_READS = (
 
 _MEASURES_READ = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
-_MFU_READS = ("rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks")
+_MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
@@ -410,7 +425,19 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
     if "run_config" in read:
         figures = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(task.told.figures))
         con.execute(f"CREATE TABLE run_config AS SELECT {figures}", [value for _, _, value in task.told.figures])
+    if "told_hardware" in read:
+        told = {name.removeprefix("hardware_"): value for name, _, value in task.told.figures}
+        recorded = {d.device_name for d in task.told.dumps}
+        device = told["device"] or (recorded.pop() if len(recorded) == 1 else None)
+        con.execute(
+            "CREATE TABLE told_hardware (device VARCHAR, dtype VARCHAR, peak_flops DOUBLE, hbm_bytes_per_s DOUBLE,"
+            " link_bytes_per_s DOUBLE)"
+        )
+        con.execute(
+            "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
+        )
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
+    load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")

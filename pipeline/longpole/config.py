@@ -180,18 +180,25 @@ class RunConfig(_Table, frozen=True):
         return {name: float(value) for name, value in told.items() if value is not None}
 
     def comparable(self) -> tuple[str | None, str | None]:
-        """Return job and workload: as told, else a hash of all that is said of model, batch, parallelism and hardware.
+        """Return job and workload, which runs of one trend have in common; an untold job is its workload.
 
-        None where neither is told: such a run is compared with none.
+        Neither, where nothing is said: such a run is compared with none.
         """
-        sizes = (self.model, self.batch, self.parallel, self.hardware)
-        untold = sizes == (Model(), Batch(), Parallel(), Hardware())
-        sized = None if untold else hashlib.blake2b(repr(sizes).encode(), digest_size=6).hexdigest()
-        return self.run.job or sized, self.run.workload or sized
+        return self.run.job or self.workload(), self.workload()
 
     def ingest_key(self) -> str:
         """Return the text of all that changes how events are linked: dumps are read anew when it does."""
         return repr((self.steps.marker, sorted(self.comm.kernels)))
+
+    def workload(self) -> str | None:
+        """Return what the run works on: [run] workload, else a hash of what is said of model, batch, mesh and hardware.
+
+        Runs with two such names are not recordings of one job; None, where nothing is said, says nothing.
+        """
+        work = (self.model, self.batch, self.parallel, self.hardware)
+        if self.run.workload is not None or work == (Model(), Batch(), Parallel(), Hardware()):
+            return self.run.workload
+        return hashlib.sha256(msgspec.json.encode(work)).hexdigest()[:12]
 
 
 def load(path: str | None) -> tuple[RunConfig, str]:

@@ -49,6 +49,13 @@ def gathering(con: duckdb.DuckDBPyConnection, is_recursive: bool) -> Iterator[No
             con.execute("SET enable_caching_operators = false")
 
 
+def load_phases(con: duckdb.DuckDBPyConnection, phases: Sequence[tuple[str, str]]) -> None:
+    """Make the table of a run's [phases], names and patterns in the order of the file."""
+    con.execute("CREATE TABLE phase_patterns (phase VARCHAR, pattern VARCHAR)")
+    for phase in phases:
+        con.execute("INSERT INTO phase_patterns VALUES ($1, $2)", list(phase))
+
+
 def quoted(path: Path | str) -> str:
     """Return a path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of stored events, facts and marts together. A store of another version is refused with the command that cures it."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -66,6 +66,10 @@ RAW_SCHEMA = pa.schema(
         ("graph_node_id", pa.int64()),  # CUDA graph node, where the dump has it
         ("comm_source_rank", pa.int32()),  # of a receive: the job's rank that sends
         ("comm_target_rank", pa.int32()),  # of a send: the job's rank that receives
+        (
+            "inputs",
+            TEXT,
+        ),  # an operator's inputs: formats/inputs.py has the notation; NULL where the dump lacks their shapes
     ]
 )
 """What a reader emits. Later columns are added at the end."""

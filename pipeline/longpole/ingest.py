@@ -27,6 +27,10 @@ from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store,
 EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
 
+MOST_INPUTS = 10_000
+"""Distinct texts of operators' inputs that are held at once; a dump of more, and real ones have hundreds, sorts them as
+text, which may spill."""
+
 
 MAX_DEVICES = 64
 """Devices of one process: each becomes a rank with its own copy of the host's events, so a made-up number must not."""
@@ -291,13 +295,16 @@ def _link(
 
 def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
     """Replace the view `raw` by one whose commonest texts are enums: a sort then carries four bytes, not the text."""
-    for column in ("category", "name"):
+    coded = ["category", "name"]
+    if con.execute(f"SELECT count(*) <= {MOST_INPUTS} FROM (SELECT DISTINCT inputs FROM raw)").fetchall() == [(True,)]:
+        coded.append("inputs")
+    for column in coded:
         con.execute(
             f"CREATE TYPE {column}_text AS ENUM (SELECT DISTINCT {column} FROM raw WHERE {column} IS NOT NULL"
             f" ORDER BY {column})"
         )
     con.execute(
-        "CREATE OR REPLACE VIEW raw AS SELECT * REPLACE (category::category_text AS category, name::name_text AS name),"
+        f"CREATE OR REPLACE VIEW raw AS SELECT * REPLACE ({', '.join(f'{c}::{c}_text AS {c}' for c in coded)}),"
         f" file_row_number AS row_id FROM read_parquet({quoted(raw)}, file_row_number = true)"
     )
 

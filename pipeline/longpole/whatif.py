@@ -21,7 +21,7 @@ import polars as pl
 
 from longpole import catalog, config
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, reading, write_ordered
+from longpole.engine import connection, load_phases, reading, write_ordered
 from longpole.errors import LongpoleError, StoreError
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
 from longpole.units import duration_text
@@ -38,8 +38,8 @@ SCENARIOS_PER_TASK = 4
 LEAST_RANKS_OF_A_MEDIAN = 3
 """Recorded ranks that `fix` needs: as many as element_medians asks for."""
 
-_PHASES = ("forward", "backward", "optimizer", "input")
-"""Phases that every run has, as _element_phases names them."""
+_PHASES = ("forward", "backward", "sync", "optimizer", "input")
+"""Phases that every run has, as _activity_phases names them."""
 
 _KIND_WORDS = {"compute": "kernels", "comm": "exchanges", "copy": "copies", "launch": "launch delays"}
 
@@ -419,9 +419,7 @@ def _load(con: duckdb.DuckDBPyConnection, task: _Task) -> set[str]:
         )
     con.execute("CREATE TABLE scenarios (scenario INTEGER)")
     con.executemany("INSERT INTO scenarios VALUES ($1)", [[n] for n in task.scenarios])
-    con.execute("CREATE TABLE phase_patterns (phase VARCHAR, pattern VARCHAR)")
-    for phase in task.phases:
-        con.execute("INSERT INTO phase_patterns VALUES ($1, $2)", list(phase))
+    load_phases(con, task.phases)
     con.execute("CREATE TABLE context (rank INTEGER)")
     con.execute("INSERT INTO context VALUES ($1)", [task.rank])
     con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")

@@ -6,6 +6,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const views = [];
   let range = [0, page.bins - 1];
+  let shown = -1;
 
   // A chart that cannot be drawn says why in its own place; an empty frame would look like a finding.
   const fail = (box, why) => {
@@ -17,6 +18,17 @@
     root.dataset.errors = 1 + Number(root.dataset.errors ?? 0);
   };
   addEventListener("error", (event) => fail(document.getElementById("script-error"), event.message));
+
+  // One rank alone, or all of them: heat maps keep its row, tables the rows that are about it.
+  const ranks = document.getElementById("rank-range");
+  const setRank = async (rank) => {
+    shown = rank;
+    ranks.querySelector("input").value = rank < 0 ? "" : rank;
+    document.querySelectorAll("tr[data-rank]").forEach((row) => { row.hidden = rank >= 0 && Number(row.dataset.rank) !== rank; });
+    for (const { view } of views.filter(({ params }) => params.has("shown_rank"))) await view.signal("shown_rank", rank).runAsync();
+  };
+  ranks?.addEventListener("change", (event) => setRank(event.target.value === "" ? -1 : Number(event.target.value)));
+  ranks?.querySelector("button").addEventListener("click", () => setRank(-1));
 
   const rowsOf = (columns) => {
     const names = Object.keys(columns);
@@ -36,7 +48,8 @@
     const config = page.config[dark.matches ? "dark" : "light"];
     const options = { mode: "vega-lite", actions: false, renderer, config, tooltip: { theme: dark.matches ? "dark" : "light" } };
     const { view } = await vegaEmbed(box, { ...spec, datasets }, options);
-    views.push(view);
+    views.push({ view, params: new Set((spec.params ?? []).map((param) => param.name)) });
+    if (ranks) view.addEventListener("click", (_, item) => { if (Number.isInteger(item?.datum?.rank)) setRank(item.datum.rank); });
     let brushed = null;
     if (is_brushed) {
       view.addSignalListener("brush", (_, brush) => { brushed = brush.bin ?? null; });
@@ -49,24 +62,28 @@
     }
   };
   const drawAll = async () => {
-    views.splice(0).forEach((view) => view.finalize());
+    views.splice(0).forEach(({ view }) => view.finalize());
     for (const chart of page.charts) {
       await draw(chart).catch((error) => fail(document.getElementById(chart.id), error.message));
       await new Promise((done) => setTimeout(done)); // let the page be painted and used between two charts
     }
     await setRange(...range);
+    if (ranks) await setRank(shown);
     root.dataset.state = "ready";
   };
 
   const controls = document.getElementById("step-range");
   const [from, to] = controls?.querySelectorAll("input") ?? [];
   const setRange = async (first, last) => {
+    if (page.bins === 0) return; // the page has no range of steps
     range = [Math.min(first, last), Math.max(first, last)];
     if (controls) {
       from.value = page.datasets.step_bins.first_step[range[0]];
       to.value = page.datasets.step_bins.last_step[range[1]];
     }
-    if (page.bins > 0) for (const view of views) await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
+    if (page.bins === 0) return;
+    for (const { view } of views.filter(({ params }) => params.has("first_bin")))
+      await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
   };
   controls?.addEventListener("change", () => {
     const { first_step, last_step } = page.datasets.step_bins;

@@ -1,8 +1,8 @@
 -- One row per run: what it may be compared with, and where it stands among those.
 --
 -- run      VARCHAR  Run.
--- job      VARCHAR  Job: [run] job, else a hash of what run.toml says of model, batch, parallelism and hardware. NULL: neither.
--- workload VARCHAR  Workload, likewise.
+-- job      VARCHAR  Job: [run] job, else the workload. NULL: neither.
+-- workload VARCHAR  [run] workload, else a hash of model, batch, parallelism and hardware. NULL: neither.
 -- baseline VARCHAR  The run that a person named to compare with; NULL without.
 -- first_ns BIGINT   When its first step began.
 -- place    BIGINT   Its place among runs of the same job and workload, by time.

@@ -10,9 +10,8 @@
 -- exposed_copy_ratio DOUBLE   Share that is copies beside neither.
 -- idle_ratio         DOUBLE   Share that is idle.
 -- verdict            VARCHAR  As in runs.
--- job                VARCHAR  Job: [run] job, else a hash of what run.toml says of model, batch, parallelism and hardware. NULL:
---     neither.
--- workload           VARCHAR  Workload, likewise.
+-- job                VARCHAR  Job: [run] job, else the workload. NULL: neither.
+-- workload           VARCHAR  [run] workload, else a hash of model, batch, parallelism and hardware. NULL: neither.
 -- mfu_ratio          DOUBLE   As in run_mfu.
 -- straggler_ratio    DOUBLE   As in run_measures, with the two below.
 -- coverage_ratio     DOUBLE   Least share of what run_coverage expected.

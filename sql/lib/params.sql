@@ -37,6 +37,20 @@
 --     enough that a lasting change is the new normal after as many nights.
 -- noise_sigmas     DOUBLE  A change within this many standard deviations says nothing: 3, one false alarm in 370.
 -- spread_runs      BIGINT  Runs from which on their own spread counts: 3; of two the median deviation halves the difference.
+-- shaped_ratio     DOUBLE  Clocks stand for work of which less has no shapes: 0.9. What is missing could at most be a tenth of the
+--     time, and the largest of four clocks leads by more in the cases that need one.
+-- largest_work     DOUBLE  An operator with more FLOPs or bytes, or work of more ns, is not believed: 10^18. The fastest device takes a
+--     quarter of an hour for as many FLOPs.
+-- peak_slack_ratio DOUBLE  Work at more than this of a device's peak is not possible, so shapes or device are wrong: 1.05, since
+--     boost clocks exceed what data sheets count with by a few per cent.
+-- noise_errors     DOUBLE  A change of a median counts from this many standard errors on: 3. Of hundreds of kernels in two
+--     recordings of one job one would pass by chance, so it must pass the next two as well.
+-- same_job_ratio   DOUBLE  Two recordings of one job differ by this without a cause: 0.02. Clocks and placement differ, and
+--     even within one recording steps on MI300 took 18.55 to 18.98 ms.
+-- least_share_ratio DOUBLE A change below this share of the step is none that anybody would look for: 0.001.
+-- least_steps      BIGINT  Steps from which their spread is known: 3; of two it may be nothing by chance.
+-- alike_ratio      DOUBLE  Runs do not do the same work where kernels that both have are less than this of either's kernel
+--     time: 0.5. A new version of a compiler renames some kernels, another model nearly all.
 --
 -- Scope: lib
 SELECT
@@ -63,4 +77,12 @@ SELECT
     0.03::DOUBLE AS mfu_trend_ratio,
     10::BIGINT AS baseline_runs,
     3::DOUBLE AS noise_sigmas,
-    3::BIGINT AS spread_runs
+    3::BIGINT AS spread_runs,
+    0.9::DOUBLE AS shaped_ratio,
+    1e18::DOUBLE AS largest_work,
+    1.05::DOUBLE AS peak_slack_ratio,
+    3::DOUBLE AS noise_errors,
+    0.02::DOUBLE AS same_job_ratio,
+    0.001::DOUBLE AS least_share_ratio,
+    3::BIGINT AS least_steps,
+    0.5::DOUBLE AS alike_ratio

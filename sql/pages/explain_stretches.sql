@@ -60,7 +60,7 @@ segments AS (
 alike AS (
     SELECT
         *,
-        count(*) FILTER (is_new) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS block_no
+        sum(is_new::BIGINT) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS block_no
     FROM segments
 ),
 
@@ -106,7 +106,7 @@ split AS (
 grouped AS (
     SELECT
         *,
-        count(*) FILTER (starts_group) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS group_no
+        sum(starts_group::BIGINT) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS group_no
     FROM split
 ),
 
@@ -165,7 +165,7 @@ lined AS (
 placed AS (
     SELECT
         *,
-        count(*) FILTER (starts_line) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS line_no
+        sum(starts_line::BIGINT) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS line_no
     FROM lined
 ),
 

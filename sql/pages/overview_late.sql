@@ -6,12 +6,14 @@
 -- has_collectives    BOOLEAN  Whether any rank took part in a collective.
 -- n_stragglers       BIGINT   Ranks that are the straggler of a step.
 -- n_straggler_steps  BIGINT   Steps that have a straggler.
+-- n_place_steps      BIGINT   Of them, those in which it is a link or a stage.
 -- n_tie_steps        BIGINT   Steps in which ranks tie for the lateness.
 -- tie_ranks          VARCHAR  Those ranks, the first $max_ranges of them; NULL without a tie.
 -- peak_rank          INTEGER  Rank that was latest in a single step; the first of equals; NULL where none was late.
 -- peak_step          BIGINT   That step.
 -- peak_ns            BIGINT   How late it was there.
 -- peak_ratio         DOUBLE   Share of that step.
+-- peak_place         VARCHAR  The link or stage that it shares that with; NULL where it is alone, or none was late.
 -- peak_doubt         VARCHAR  ok, or why it is not that step's straggler.
 --
 -- How: ranks tie where the latest of a step is a tie by its verdict and they are late by more than half of it.
@@ -32,6 +34,7 @@ late AS (
         late_ns,
         late_ratio,
         is_straggler,
+        place,
         verdict,
         max(late_ns) OVER (PARTITION BY step) AS latest_ns,
         bool_or(verdict LIKE 'a tie:%') OVER (PARTITION BY step) AS is_tie
@@ -43,6 +46,7 @@ late_sums AS (
     SELECT
         count(DISTINCT rank) FILTER (WHERE is_straggler) AS n_stragglers,
         count(DISTINCT step) FILTER (WHERE is_straggler) AS n_straggler_steps,
+        count(DISTINCT step) FILTER (WHERE place IS NOT NULL) AS n_place_steps,
         count(DISTINCT step) FILTER (WHERE is_tie) AS n_tie_steps
     FROM late
 ),
@@ -70,6 +74,7 @@ peak AS (
         step,
         late_ns,
         late_ratio,
+        place,
         verdict
     FROM late
     ORDER BY late_ns DESC, rank, step
@@ -83,12 +88,14 @@ SELECT
     EXISTS (FROM collectives WHERE run = $run) AS has_collectives,
     late_sums.n_stragglers,
     late_sums.n_straggler_steps,
+    late_sums.n_place_steps,
     late_sums.n_tie_steps,
     tie_text.tie_ranks,
     peak.rank AS peak_rank,
     peak.step AS peak_step,
     peak.late_ns AS peak_ns,
     peak.late_ratio AS peak_ratio,
+    peak.place AS peak_place,
     peak.verdict AS peak_doubt
 FROM step_sums
 CROSS JOIN late_sums

@@ -3,7 +3,7 @@
 -- activity_no BIGINT   The activity.
 -- class_no    BIGINT   Equal for activities of one name and phase.
 -- name        VARCHAR  Its name.
--- phase       VARCHAR  Its launch's phase; NULL where no change asks for it, or without a launch.
+-- phase       VARCHAR  Its launch's phase; NULL where no change asks for it.
 --
 -- Scope: graph
 SELECT
@@ -13,7 +13,7 @@ SELECT
     phases.phase
 FROM _blockers AS blockers
 JOIN _activity_names AS named ON blockers.activity_no = named.activity_no
-LEFT JOIN _element_phases AS phases
-    ON blockers.dump_no = phases.dump_no
-    AND blockers.launch_thread = phases.thread
-    AND blockers.launch_ns = phases.own_ns
+LEFT JOIN (
+    FROM _activity_phases
+    WHERE EXISTS (FROM changes WHERE phase IS NOT NULL)
+) AS phases ON blockers.activity_no = phases.activity_no

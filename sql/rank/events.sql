@@ -39,6 +39,8 @@
 -- graph_node_id          BIGINT    Node of a CUDA graph.
 -- comm_source_rank       INTEGER   Receive: rank that sends.
 -- comm_target_rank       INTEGER   Send: rank that receives.
+-- inputs                 VARCHAR   An operator's inputs: their shapes, types and, of some, values, as
+--     [[8192,4096],[4096,1536]]|c10::Half;c10::Half|; NULL where the dump lacks shapes or they are too long to keep.
 -- row_id                 BIGINT    Place in the dump, from 0, among the events stored; NULL for (window).
 --
 -- Scope: dump
@@ -89,6 +91,7 @@ WITH linked AS (
         raw.graph_node_id,
         raw.comm_source_rank,
         raw.comm_target_rank,
+        raw.inputs,
         raw.row_id
     FROM raw
     POSITIONAL JOIN _dump_links AS links

@@ -147,11 +147,10 @@ SELECT
         ELSE placed.start_ns
     END AS arrival_ns,
     placed.end_ns,
-    coverage.comm_ns - coalesce(hidden.hidden_ns, 0) AS exposed_ns
+    exposed.exposed_ns
 FROM placed
-JOIN _coverage AS coverage ON placed.activity_no = coverage.activity_no
+JOIN _exposed AS exposed ON placed.activity_no = exposed.activity_no
 JOIN dump_facts ON placed.dump_no = dump_facts.dump_no
-LEFT JOIN _exposed AS hidden ON placed.activity_no = hidden.activity_no
 LEFT JOIN dtype_bytes ON lower(placed.dtype) = dtype_bytes.dtype
 CROSS JOIN context
 CROSS JOIN params

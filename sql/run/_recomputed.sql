@@ -4,9 +4,11 @@
 -- recomputed_flops DOUBLE  FLOPs of all recorded ranks.
 --
 -- Scope: mfu
--- How: no relation tells recomputed from first work yet, so there is no row, and what rests on it says so.
+-- How: known where every recorded rank has shapes for as much of its compute time as the clocks need.
 SELECT
     step,
-    NULL::DOUBLE AS recomputed_flops
-FROM steps
-WHERE FALSE
+    sum(recomputed_flops)::DOUBLE AS recomputed_flops
+FROM rank_work
+WHERE step IS NOT NULL
+GROUP BY step
+HAVING min(coalesce(shaped_ratio, 0)) >= (SELECT shaped_ratio FROM params) AND count(recomputed_flops) = count(*)

@@ -9,8 +9,7 @@
 -- late_ratio       DOUBLE   Of the time of all those steps.
 -- lost_gpu_hours   DOUBLE   late_ns times the ranks that waited: all others recorded; those of a link wait too. Those of a link or a
 --     stage have equal shares of it.
--- cause            VARCHAR  What most of late_ns is put down to, as in step_stragglers; sequence where compute makes another rank
---     late every other step: the load varies, not the devices.
+-- cause            VARCHAR  What most of late_ns is put down to, as in straggler_ranks.
 -- cause_ns         BIGINT   What it spent on that beyond the others, over all steps.
 -- cause_ratio      DOUBLE   Share of late_ns with that cause.
 -- place            VARCHAR  Link or stage, as in step_stragglers, where it is late with others; NULL for other causes.

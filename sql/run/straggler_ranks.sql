@@ -9,8 +9,8 @@
 -- late_ratio       DOUBLE   Of the time of all those steps.
 -- lost_gpu_hours   DOUBLE   late_ns times the ranks that waited: all others recorded; those of a link wait too. Those of a link or a
 --     stage have equal shares of it.
--- cause            VARCHAR  What most of late_ns is put down to, as in step_stragglers; sequence where compute makes another rank
---     late every other step: the load varies, not the devices.
+-- cause            VARCHAR  What most of late_ns is put down to, as in step_stragglers; sequence where compute makes three ranks or
+--     more late, in half of the steps or more, and no three quarters of that is this rank's: the load varies, not the devices.
 -- cause_ns         BIGINT   What it spent on that beyond the others, over all steps.
 -- cause_ratio      DOUBLE   Share of late_ns with that cause.
 -- place            VARCHAR  Link or stage, as in step_stragglers, where it is late with others; NULL for other causes.
@@ -64,7 +64,9 @@ caused AS (
 ),
 
 wandering AS (
-    SELECT count(DISTINCT rank) >= 3 AND 2 * count(*) >= any_value(known.n_steps) AS is_wandering
+    SELECT
+        count(*) AS n_compute,
+        count(DISTINCT rank) >= 3 AND 2 * count(*) >= any_value(known.n_steps) AS is_wandering
     FROM named
     CROSS JOIN known
     WHERE named.cause = 'compute'
@@ -91,7 +93,8 @@ SELECT
     (by_rank.late_ns / nullif(known.duration_ns, 0))::DOUBLE AS late_ratio,
     by_rank.waited_ns / 1e9 / 60 / 60 AS lost_gpu_hours,
     CASE
-        WHEN caused.cause = 'compute' AND 2 * by_rank.n_straggler < known.n_steps AND wandering.is_wandering THEN 'sequence'
+        WHEN caused.cause = 'compute' AND wandering.is_wandering AND 4 * by_rank.n_straggler < 3 * wandering.n_compute
+            THEN 'sequence'
         ELSE caused.cause
     END AS cause,
     caused.cause_ns,

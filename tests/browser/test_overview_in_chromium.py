@@ -75,7 +75,7 @@ def test_every_chart_is_drawn_without_an_error_or_a_request(
     window.requests()
     window.open(small, width=width, is_dark=is_dark)
     # 12 columns of 4 parts and the brush's two; of 6 causes; of 9 kinds; 4 ranks by 12 columns, three times
-    assert window.js(_MARKS) == [50, 72, 108, 48, 48, 48]
+    assert window.js(_MARKS) == [50, 72, 108, 48, 4, 48, 48]
     assert window.log() == []
     assert window.requests() == [small.resolve().as_uri()]
     assert (
@@ -111,7 +111,7 @@ def test_a_kind_of_the_path_has_the_colour_of_its_legend(window: Browser, small:
 def test_a_heat_map_of_many_cells_is_painted_on_a_canvas(window: Browser, large: Path) -> None:
     window.open(large)
     assert window.js("return [...document.querySelectorAll('.chart canvas')].length") == 2
-    steps, causes, paths, late, comm, idle = window.js(_MARKS)
+    steps, causes, paths, late, _, comm, idle = window.js(_MARKS)
     assert (steps, causes, paths, late) == (300 * 4 + 2, 300 * 6, 300 * 9, 300 * 16)
     assert min(comm, idle) > 50
     assert window.log() == []
@@ -124,10 +124,27 @@ def test_a_step_range_typed_in_is_shown_by_every_chart(window: Browser, small: P
         "const [from, to] = document.querySelectorAll('#step-range input'); from.value = 103; to.value = 105;"
         "to.dispatchEvent(new Event('change', { bubbles: true }))"
     )
-    assert until(window, _MARKS, [14, 18, 27, 12, 12, 12]) == [14, 18, 27, 12, 12, 12]
+    assert until(window, _MARKS, [14, 18, 27, 12, 4, 12, 12]) == [14, 18, 27, 12, 4, 12, 12]
     window.js("document.querySelector('#step-range button').click()")
-    assert until(window, _MARKS, [50, 72, 108, 48, 48, 48]) == [50, 72, 108, 48, 48, 48]
+    assert until(window, _MARKS, [50, 72, 108, 48, 4, 48, 48]) == [50, 72, 108, 48, 4, 48, 48]
     assert window.js(_INPUTS) == ["100", "111"]
+
+
+def test_a_rank_typed_in_is_left_alone_in_heat_maps_and_tables(window: Browser, small: Path) -> None:
+    window.open(small)
+    rows = "[...document.querySelectorAll('#ranks tr[data-rank]')]"
+    shown = f"return {rows}.filter((row) => !row.hidden).map((row) => row.dataset.rank)"
+    everybody = window.js(shown)
+    before = window.js(_MARKS)
+    type_rank = "const box = document.querySelector('#rank-range input'); box.value = '{}';"
+    window.js(type_rank.format(1) + "box.dispatchEvent(new Event('change', { bubbles: true }))")
+    assert until(window, shown, ["1"]) == ["1"]
+    maps = "return ['comm-map', 'idle-map'].map((id) => document.querySelectorAll(`#${id} .mark-rect > path`).length)"
+    assert until(window, maps, [13, 13]) == [13, 13]  # twelve steps, and the frame
+    window.js("document.querySelector('#rank-range button').click()")
+    assert until(window, shown, everybody) == everybody
+    assert until(window, _MARKS, before) == before
+    assert window.log() == []
 
 
 def test_steps_dragged_over_are_shown_by_every_chart(window: Browser, small: Path) -> None:
@@ -142,7 +159,7 @@ def test_steps_dragged_over_are_shown_by_every_chart(window: Browser, small: Pat
         at = {"x": x + place * column, "y": y + height / 2}
         window.cdp("Input.dispatchMouseEvent", type=kind, button="left", buttons=buttons, clickCount=1, **at)
     assert until(window, _INPUTS, ["103", "106"]) == ["103", "106"]
-    assert until(window, _MARKS, [18, 24, 36, 16, 16, 16]) == [18, 24, 36, 16, 16, 16]
+    assert until(window, _MARKS, [18, 24, 36, 16, 4, 16, 16]) == [18, 24, 36, 16, 4, 16, 16]
 
 
 def test_a_click_that_drags_nothing_leaves_the_range_alone(window: Browser, small: Path) -> None:

@@ -49,7 +49,8 @@ def trace(path: Path, rank: int, steps: Sequence[int], *, start_us: int = 0, len
         events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
                        "ts": at + 10, "dur": 5, "args": {"correlation": 1000 + place}})  # fmt: skip
         events.append({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + length_us // 5,
-                       "dur": length_us // 2, "args": {"device": 0, "stream": 7, "correlation": 1000 + place}})  # fmt: skip
+                       "dur": length_us // 2,
+                       "args": {"device": 0, "stream": 7, "correlation": 1000 + place}})  # fmt: skip
     whole = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 2},
              "deviceProperties": [{"id": n, "name": "X"} for n in range(2)], "traceEvents": events}  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -302,7 +303,7 @@ def test_the_index_stands_alone_and_links_every_page(done: Done, capsys: pytest.
     soup = BeautifulSoup(html, "html.parser")
     policy = soup.select_one('meta[http-equiv="Content-Security-Policy"]')
     assert policy is not None and str(policy["content"]).startswith("default-src 'none'")
-    assert {str(a["href"]) for a in soup.select("table a")} == {"runs/a.html", "runs/b.html"}
+    assert {str(a["href"]) for a in soup.select("table a")} == {"runs/a.html", "runs/b.html", "compare/b.html"}
     assert [h.get_text() for h in soup.select("h2")] == ["<b>j</b>"]
     assert not [tag for tag in soup.find_all(True) for key in ("src", "href") if "//" in str(tag.get(key, ""))]
     block = json.loads(str(soup.select_one("#page-data").string))  # type: ignore[union-attr]

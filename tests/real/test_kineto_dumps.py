@@ -93,7 +93,17 @@ def expected_row(event: dict[str, Any]) -> dict[str, Any]:
         "graph_node_id": args.get("graph node id"),
         "comm_source_rank": args.get("Src Rank"),
         "comm_target_rank": args.get("Dst Rank"),
+        "inputs": inputs(event["name"], args),
     }
+
+
+def inputs(name: str, args: dict[str, Any]) -> str | None:
+    """Return what an operator was called with, unless no size is in it; none in these dumps is too long to keep."""
+    shapes = json.dumps(args.get("Input Dims", []), separators=(",", ":"))
+    if not any(character.isdigit() for character in shapes):
+        return None
+    values = args.get("Concrete Inputs", []) if "conv" in name or "_scaled_" in name else []
+    return "|".join([shapes, ";".join(args["Input type"]), ";".join(values)])
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -101,7 +101,13 @@ def test_of_one_rank_of_eight_waits_are_not_told_from_transfers(rated: Session) 
         "SELECT part, device_ns FROM step_ledger WHERE run = 'rccl_mi300_rank0_of_8' AND step = 16 AND device_ns > 0"
         " AND part NOT IN ('model', 'kernel_inefficiency') ORDER BY place"
     ).fetchall()
-    assert found == [("unsplit_comm", 11955460), ("copies", 590354), ("idle_launch", 77766), ("idle_turnaround", 4532)]
+    assert found == [
+        ("recompute", 25_938),  # 33,910,947,840 FLOPs at 1,307.4e12 a second
+        ("unsplit_comm", 11_955_460),
+        ("copies", 590_354),
+        ("idle_launch", 77_766),
+        ("idle_turnaround", 4_532),
+    ]
 
 
 def test_without_a_config_no_real_run_has_an_mfu(real: Session) -> None:

@@ -16,7 +16,7 @@ _VIEWS = """
 CREATE TABLE runs (run VARCHAR, world_size INTEGER, n_ranks INTEGER, n_steps BIGINT, device VARCHAR,
     first_ns BIGINT, last_ns BIGINT, verdict VARCHAR, reasons VARCHAR[]);
 CREATE TABLE ranks (run VARCHAR, rank INTEGER, host VARCHAR, device_index INTEGER, device_name VARCHAR,
-    process BIGINT, is_recorded BOOLEAN);
+    process BIGINT, dp INTEGER, pp INTEGER, is_recorded BOOLEAN);
 CREATE TABLE dumps (run VARCHAR, dump VARCHAR, path VARCHAR, format VARCHAR, schema VARCHAR, rank INTEGER,
     n_bytes BIGINT, n_events BIGINT, n_stored BIGINT, n_skipped BIGINT, n_dropped BIGINT, n_salvaged BIGINT,
     n_rounded BIGINT, is_truncated BOOLEAN, verdict VARCHAR, error VARCHAR);
@@ -41,11 +41,12 @@ CREATE VIEW step_path_kinds AS SELECT run, step, kind, rank, sum(duration_ns)::B
     coalesce(sum(duration_ns) FILTER (name = '(no event)'), 0)::BIGINT AS no_event_ns, count(*) AS n_segments
     FROM step_critical_path GROUP BY run, step, kind, rank;
 CREATE TABLE step_stragglers (run VARCHAR, step BIGINT, rank INTEGER, late_ns BIGINT, late_ratio DOUBLE,
-    n_last BIGINT, is_straggler BOOLEAN, cause VARCHAR, cause_ns BIGINT, verdict VARCHAR);
+    n_last BIGINT, is_straggler BOOLEAN, cause VARCHAR, cause_ns BIGINT, place VARCHAR, verdict VARCHAR);
 CREATE TABLE run_stragglers (run VARCHAR, rank INTEGER, host VARCHAR, n_steps BIGINT, n_straggler BIGINT,
     share_last_ratio DOUBLE, late_ns BIGINT, late_ratio DOUBLE, lost_gpu_hours DOUBLE, cause VARCHAR,
-    cause_ratio DOUBLE, is_persistent BOOLEAN, pattern VARCHAR, saved_ns BIGINT, slowdown_ratio DOUBLE,
-    verdict VARCHAR);
+    cause_ns BIGINT, cause_ratio DOUBLE, place VARCHAR, is_persistent BOOLEAN, pattern VARCHAR, saved_ns BIGINT,
+    slowdown_ratio DOUBLE, verdict VARCHAR);
+CREATE TABLE run_straggler_places (run VARCHAR, level VARCHAR, place VARCHAR);
 CREATE TABLE collectives (run VARCHAR, step BIGINT, rank INTEGER);
 CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found BIGINT, verdict VARCHAR);
 """
@@ -53,10 +54,17 @@ CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found 
 _EMPTY = (
     *("run_mfu", "step_ledger", "run_whatif", "run_opportunities"),
     *("pipeline_stages", "step_exchanges", "group_transfers", "groups"),
+    *("step_mfu", "collective_instances", "step_stages"),
 )
-"""Views that a run of one or two ranks and no configuration has no rows in."""
+"""Views made of their headers alone."""
 
-_NO_PATH = "DELETE FROM step_critical_path; DELETE FROM step_stragglers; DELETE FROM run_stragglers"
+_NO_PATH = "; ".join(
+    f"DELETE FROM {name}"
+    for name in (
+        *("step_critical_path", "step_stragglers", "run_stragglers", "run_opportunities", "step_ledger"),
+        *("step_exchanges", "pipeline_stages"),
+    )
+)
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- ${7*7} {{7*7}} \u202e\x1b[31m"
 
@@ -212,8 +220,51 @@ def tiny(run: str = "tiny", kernel: str = "gemm") -> duckdb.DuckDBPyConnection:
         [
             {"run": run, "rank": 0, "host": "node0", "n_steps": 3, "n_straggler": 1, "share_last_ratio": 1 / 3}
             | {"late_ns": 100 * MS, "late_ratio": 100 / 411, "lost_gpu_hours": 0.1 / 3600, "cause": "input"}
-            | {"cause_ratio": 1.0, "is_persistent": False, "pattern": "transient"}
+            | {"cause_ns": 100 * MS, "cause_ratio": 1.0, "is_persistent": False, "pattern": "transient"}
             | {"verdict": "one step: it may be chance"}
+        ],
+    )
+    add(
+        con,
+        "run_opportunities",
+        [
+            {"run": run, "what": "fix", "rank": 0, "path_ns": 200 * MS, "n_steps": 3, "measured_ns": 411 * MS}
+            | {"saved_ns": 90 * MS, "speedup_ratio": 411 / 321, "verdict": "ok"},
+            {"run": run, "what": "scale", "kind": "host", "name": kernel, "pattern": f"^{kernel}$", "factor": 0.0}
+            | {"path_ns": 30 * MS, "n_steps": 3, "measured_ns": 411 * MS, "saved_ns": MS, "speedup_ratio": 411 / 410}
+            | {"verdict": "below the error of the unchanged replay"},
+            {"run": run, "what": "waits", "path_ns": 411 * MS, "n_steps": 3, "measured_ns": 411 * MS, "saved_ns": 0}
+            | {"speedup_ratio": 1.0, "verdict": "ok"},
+        ],
+    )
+    add(
+        con,
+        "step_ledger",
+        [
+            {"run": run, "step": step, "place": place, "part": part, "device_ns": ns * MS, "share_ratio": ns / total}
+            for step, total, parts in ((10, 200, (130, 30, 10, 30)), (11, 220, (130, 60, 10, 20)))
+            for place, part, ns in zip((3, 6, 9, 15), ("compute", "transfer", "idle_input", "skew"), parts, strict=True)
+        ],
+    )
+    add(
+        con,
+        "step_exchanges",
+        [
+            {"run": run, "step": step, "group_id": "world", "op": "all_reduce", "n_ranks": 2, "n_instances": 2}
+            | {"n_incomplete": 0, "n_bytes": 4_000_000, "duration_ns": 60 * MS, "exposed_ns": 41 * MS}
+            | {"wait_ns": 15 * MS, "busbw_bytes_per_s": 12.5e9}
+            for step in (10, 11)
+        ],
+    )
+    add(con, "groups", [{"run": run, "group_id": "world", "rank": rank, "description": "dp"} for rank in (0, 1)])
+    add(
+        con,
+        "pipeline_stages",
+        [
+            {"run": run, "stage": stage, "n_ranks": 1, "n_steps": 3, "device_ns": 400 * MS, "compute_ns": 300 * MS}
+            | {"bubble_ratio": 0.15 + stage / 20, "n_microbatches": 8, "schedule_ratio": 1 / 9, "excess_ratio": 0.0}
+            | {"verdict": "ok"}
+            for stage in (0, 1)
         ],
     )
     add(con, "collectives", [{"run": run, "step": 10, "rank": rank} for rank in (0, 1)])
@@ -250,8 +301,22 @@ def hostile() -> duckdb.DuckDBPyConnection:
     con.execute("UPDATE kernels SET comm_evidence = $text, kind = $text WHERE kind = 'comm'", names)
     con.execute("UPDATE step_critical_path SET name = $text WHERE kind = 'host'", names)
     con.execute("UPDATE step_critical_path SET kind = $text WHERE kind = 'comm'", names)
-    con.execute("UPDATE run_stragglers SET host = $text, cause = $text, pattern = $text, verdict = $text", names)
+    con.execute(
+        "UPDATE run_stragglers SET host = $text, cause = $text, place = $text, pattern = $text, verdict = $text", names
+    )
+    con.execute("UPDATE groups SET description = $text", names)
+    con.execute("UPDATE step_exchanges SET op = $text", names)
+    con.execute("UPDATE run_opportunities SET verdict = $text", names)
+    con.execute("UPDATE step_ledger SET reason = $text", names)
+    con.execute("UPDATE pipeline_stages SET verdict = $text", names)
     con.execute("UPDATE runs SET device = $text, verdict = $text, reasons = [$text]", names)
+    return con
+
+
+def gridded() -> duckdb.DuckDBPyConnection:
+    """Return the tiny run as a pipeline of two stages: rank 0 the first, which is late in one step, rank 1 the last."""
+    con = tiny()
+    con.execute("UPDATE ranks SET dp = 0, pp = rank")
     return con
 
 
@@ -309,7 +374,7 @@ def many(n_ranks: int, n_steps: int, *, seed: int = 1, first_step: int = 100) ->
     )
     con.execute(
         "INSERT INTO ranks SELECT 'many', r, 'node' || lpad((r // 8)::VARCHAR, 3, '0'), r % 8, 'NVIDIA H100', "
-        "1000 + r, TRUE FROM range($n_ranks) AS t (r)",
+        "1000 + r, r // 2, r % 2, TRUE FROM range($n_ranks) AS t (r)",
         {"n_ranks": n_ranks},
     )
     con.execute(_MANY_STEPS, size)

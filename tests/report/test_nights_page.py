@@ -40,7 +40,9 @@ def verdict() -> nights.Verdict:
         Entry("bad", "failed", f"{HOSTILE}\x00 is no dump"),
         Entry("late", "waiting", "", ("/d/rank0.json",)),
     ]
-    return nights.judge(entries, trend(), root="/d", pages=frozenset({"r1", "r2"}))
+    return nights.judge(
+        entries, trend(), root="/d", pages=frozenset({"runs/r1.html", "runs/r2.html", "compare/r2.html"})
+    )
 
 
 def page() -> BeautifulSoup:
@@ -76,11 +78,12 @@ def test_verdict_json_has_what_the_readme_promises() -> None:
 
     assert list(whole) == ["version", "tool_version", "root", "exit_code", "n_gates_failed", "runs"]
     run = whole["runs"][3]
-    assert {k: run[k] for k in ("run", "status", "baseline_run", "page")} == {
+    assert {k: run[k] for k in ("run", "status", "baseline_run", "page", "compare")} == {
         "run": "r2",
         "status": "changed",
         "baseline_run": "r0",
         "page": "runs/r2.html",
+        "compare": "compare/r2.html",
     }
     assert list(run["measures"][0]) == [
         "measure",
@@ -112,7 +115,7 @@ def test_a_job_s_table_has_its_latest_run_first() -> None:
     cells = [" ".join(td.get_text().split()) for td in tables[0].select_one("tbody tr").find_all(["th", "td"])]  # type: ignore[union-attr]
     assert cells[:5] == ["r2", "3", "changed", "812.0 ms worse", "40.0 %"]
     assert cells[9] == "+8.3 % from r0 and 1 before: worse"
-    assert [a["href"] for a in tables[0].select("a")] == ["runs/r2.html", "runs/r1.html"]
+    assert [a["href"] for a in tables[0].select("a")] == ["runs/r2.html", "compare/r2.html", "runs/r1.html"]
     assert "slow in several runs" in tables[-1].get_text()
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from longpole import catalog
@@ -23,6 +24,10 @@ PARAMETERS: dict[str, Any] = {
     "max_ranks": 64,
     "max_late_ranks": 16,
     "max_stragglers": 64,
+    "max_opportunities": 8,
+    "max_exchanges": 24,
+    "max_bands": 8,
+    "max_stages": 64,
     "n_names": 10,
     "max_ranges": 12,
     "n_kernels": 40,
@@ -205,13 +210,29 @@ def test_a_straggler_keeps_its_row_of_the_run(tiny: Overview) -> None:
     assert tiny.stragglers.rows() == [
         (
             *(0, "node0", 3, 1, 1 / 3, 100 * MS, 100 / 411, 0.1 / 3600),
-            *("input", 1.0, "transient", "one step: it may be chance"),
+            *("input", 100 * MS, 1.0, None, "transient", None, None, "one step: it may be chance"),
         )
     ]
     late = tiny.late
     assert (late.n_steps, late.n_known, late.n_step_ranks) == (3, 3, 2)
     assert (late.n_stragglers, late.n_straggler_steps, late.n_tie_steps, late.tie_ranks) == (1, 1, 0, None)
     assert (late.peak_rank, late.peak_step, late.peak_ns, late.peak_ratio) == (0, 12, 100 * MS, 0.5)
+
+
+def test_workers_of_a_pipeline_are_a_grid_of_how_late_they_were_in_the_mean_step() -> None:
+    """Rank 0 is 100 ms late in one of three steps, of 411 ms together; rank 1 1 ms, below the noise."""
+    assert [tuple(row.values()) for row in rows(scenes.gridded(), "overview_worker_cells")] == [
+        (0, 0, "0", 33_333_333, 0.24331, 60 * MS),
+        (0, 1, "1", 333_333, 0.00243, 73_333_333),
+    ]
+
+
+def test_there_is_no_grid_where_a_place_is_not_known_or_all_are_one_stage() -> None:
+    con = scenes.gridded()
+    con.execute("UPDATE ranks SET pp = NULL WHERE rank = 1")
+    assert rows(con, "overview_worker_cells") == []
+    con.execute("UPDATE ranks SET pp = 0")
+    assert rows(con, "overview_worker_cells") == []
 
 
 def test_ranks_that_tie_are_named_together_and_others_of_the_step_are_not() -> None:
@@ -336,3 +357,57 @@ def test_a_run_name_is_a_value_and_never_sql() -> None:
     con = scenes.tiny(run=name)
     assert build(con, name).run.run == name
     assert con.sql("SELECT count(*) FROM runs").fetchall() == [(2,)]
+
+
+def test_exchanges_are_summed_over_the_steps_of_their_kind_of_group(tiny: Overview) -> None:
+    (row,) = tiny.exchanges.to_dicts()
+    assert (row["dimension"], row["op"], row["n_groups"], row["n_ranks"], row["n_instances"]) == (
+        *("dp", "all_reduce", 1, 2),
+        4,
+    )
+    assert (row["n_bytes"], row["exposed_ns"], row["wait_ratio"]) == (2_000_000, 82 * MS, 0.25)
+    assert row["exposed_ratio"] == 82 / 820
+
+
+def test_the_ledger_is_summed_over_steps_and_each_part_begins_where_the_one_before_ends(tiny: Overview) -> None:
+    rows = tiny.ledger.select("part", "device_ns", "start_ratio", "end_ratio").rows()
+    assert [(part, ns) for part, ns, *_ in rows] == [
+        ("compute", 260 * MS),
+        ("transfer", 90 * MS),
+        ("idle_input", 20 * MS),
+        ("skew", 50 * MS),
+    ]
+    assert [start for *_, start, _ in rows] == pytest.approx([0, 260 / 420, 350 / 420, 370 / 420])
+    assert [end for *_, end in rows] == pytest.approx([260 / 420, 350 / 420, 370 / 420, 1])
+
+
+def test_changes_that_save_nothing_are_no_opportunities(tiny: Overview) -> None:
+    assert [(o.words, o.saved_ns) for o in tiny.opportunities] == [
+        ("rank 0 at the ranks' median", 30 * MS),
+        ("host in `gemm` gone", 333_333),
+    ]
+
+
+def test_ranks_without_a_row_in_the_heat_map_are_bands_by_stage() -> None:
+    bands = build(scenes.many(72, 20), "many").comm_bands
+    assert set(bands["grouped_by"]) == {"stage"}
+    sizes = bands.group_by("place").agg(pl.col("n_ranks").max()).sort("place").rows()
+    assert ([place for place, _ in sizes], sum(n for _, n in sizes)) == ([0, 1], 8)
+    assert bands.filter(
+        (pl.col("low_ratio") > pl.col("mid_ratio")) | (pl.col("mid_ratio") > pl.col("high_ratio"))
+    ).is_empty()
+
+
+def test_bands_are_by_host_where_stages_are_not_known_and_of_all_where_nothing_is() -> None:
+    con = scenes.many(80, 20)
+    con.execute("UPDATE ranks SET pp = NULL")
+    bands = build(con, "many").comm_bands
+    assert set(bands["grouped_by"]) == {"host"}
+    assert bands.group_by("place").agg(pl.col("n_ranks").max())["n_ranks"].sum() == 16
+    con.execute("UPDATE ranks SET host = NULL")
+    bands = build(con, "many").comm_bands
+    assert (set(bands["grouped_by"]), set(bands["place"]), bands["n_ranks"].max()) == ({"rank"}, {-1}, 16)
+
+
+def test_no_band_is_drawn_where_every_rank_has_a_row() -> None:
+    assert build(scenes.many(64, 20), "many").comm_bands.is_empty()

@@ -17,6 +17,7 @@ CHARTS: dict[str, Callable[[Overview], charts.Chart]] = {
     "causes": lambda data: charts.idle_causes(data.step_bins),
     "path": lambda data: charts.path_kinds(data.path_bins, data.step_bins),
     "late": lambda data: charts.heat_map(data.late_cells, data.step_bins, charts.LATE),
+    "workers": lambda data: charts.worker_grid(data.worker_cells, data.step_bins),
     "comm": lambda data: charts.heat_map(data.comm_cells, data.step_bins, charts.EXPOSED_COMM),
     "idle": lambda data: charts.heat_map(data.idle_cells, data.step_bins, charts.IDLE),
 }
@@ -33,6 +34,7 @@ def spec(chart: charts.Chart, data: Overview) -> dict[str, Any]:
         "idle_cells": data.idle_cells.to_dicts(),
         "late_cells": data.late_cells.to_dicts(),
         "path_bins": data.path_bins.to_dicts(),
+        "worker_cells": data.worker_cells.to_dicts(),
     }
     return whole | {"width": 600}
 
@@ -50,8 +52,9 @@ def test_a_chart_has_a_title_units_and_rows_and_can_be_drawn(name: str, size: st
     data = build(scenes.many(*SIZES[size]), "many")
     whole = spec(CHARTS[name](data), data)
     assert whole["title"]
-    assert titles(whole, "x") == {"step number"}
-    assert titles(whole, "y") == ({"rank"} if name in ("comm", "idle", "late") else {"time (ms)"})
+    assert titles(whole, "x") == {"pipeline stage" if name == "workers" else "step number"}
+    rows = {"workers": "dp rank", "comm": "rank", "idle": "rank", "late": "rank"}
+    assert titles(whole, "y") == {rows.get(name, "time (ms)")}
     assert whole["data"]["name"] in whole["datasets"]
     assert len(whole["datasets"][whole["data"]["name"]]) > 0
     svg = vl_convert.vegalite_to_svg(whole)
@@ -104,7 +107,7 @@ def test_tooltips_show_milliseconds_and_whole_nanoseconds() -> None:
     for name in CHARTS:
         tooltip = spec(CHARTS[name](data), data)["layer"][0]["encoding"]["tooltip"]
         formats = {entry["title"]: entry.get("format") for entry in tooltip if "title" in entry}
-        assert [f for t, f in formats.items() if "ms" in t] == [",.3f"]
+        assert {f for t, f in formats.items() if "ms" in t} == {",.3f"}
         assert [f for t, f in formats.items() if "ns" in t] == [",d"]
 
 

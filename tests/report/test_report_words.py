@@ -148,6 +148,14 @@ def test_what_steps_waited_for_says_how_much_of_it_is_doubtful() -> None:
     assert words.path_finding(replace(path, n_steps=0), data.run) == "n/a: no step has a critical path"
 
 
+def test_a_straggler_that_is_not_alone_is_told_with_its_link_or_stage() -> None:
+    late = replace(build(scenes.tiny(), "tiny").late, n_place_steps=1, peak_place="stage 3")
+    assert words.late_finding(late) == (
+        "1 of 3 steps waited for one rank, link or stage beyond the noise; the longest wait of a step is for rank 0 "
+        "(stage 3) in step 12: 100.0 ms, 50.0 % of the step."
+    )
+
+
 def test_why_nobody_is_named_is_said_and_nothing_where_somebody_is() -> None:
     named = build(scenes.tiny(), "tiny").late
     late = replace(named, n_stragglers=0, n_straggler_steps=0, peak_doubt="below the noise of a step")

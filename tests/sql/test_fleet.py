@@ -1,4 +1,4 @@
-"""From run to run: what a run is compared with, what is noise, which gates hold, which hosts are slow in several runs."""
+"""From run to run: what a run is compared with, what is noise, which gates hold, which hosts are slow again."""
 
 from __future__ import annotations
 

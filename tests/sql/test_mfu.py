@@ -33,7 +33,7 @@ def judged(
     figures = parse(config, "run.toml").figures()
     listed = ", ".join(f"${n + 1}::{kind} AS {name}" for n, (name, kind, _) in enumerate(figures))
     con.execute(f"CREATE TABLE run_config AS SELECT {listed}", [value for _, _, value in figures])
-    given = ["rank_updates", "rank_steps", "rank_step_waits", "steps", "ranks"]
+    given = ["rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks"]
     for name in given:
         columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
         con.execute(f"CREATE TABLE {name} ({columns})")

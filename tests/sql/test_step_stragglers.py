@@ -122,3 +122,84 @@ def test_late_before_the_recording_began_is_said_and_nothing_inside_is_blamed() 
     found = stragglers({0: late_from_before(0), 1: late_from_before(0), 2: late_from_before(50)})
 
     assert found == [(2, 50.0, True, "before", 50.0, "ok")]
+
+
+def test_a_host_that_launches_late_while_an_exchange_runs_is_named_though_its_device_was_not_idle() -> None:
+    """The exchange of 69 ms runs on all; the second computation of rank 2 is launched 40 ms after its first ended."""
+
+    def overlapped(at: int, second: int) -> list[Row]:
+        return [
+            step(1, 0, 260 * MS),
+            *launched(0, 1, 101, "gemm"),
+            *meeting(2, 101, 170),
+            *launched(at, second, second + 80, "gemm"),
+            *meeting(at + 2, second + 80, 240, seq=2),
+            *launched(at + 4, 240, 250, "adam"),
+        ]
+
+    found = stragglers({0: overlapped(4, 101), 1: overlapped(4, 101), 2: overlapped(141, 142)})
+
+    assert found == [(2, 40.0, True, "host", 40.0, "ok")]
+
+
+def placed(ranks: dict[int, list[Row]]) -> list[tuple[Any, ...]]:
+    """Return (rank, late in ms, cause, place) of the stragglers of step 1, and what `steps` says of it."""
+    pipeline = Pipeline({r: link(rows) for r, rows in ranks.items()})
+    found = pipeline.con.execute(
+        "SELECT rank, late_ns / 1e6, cause, place FROM step_stragglers WHERE is_straggler"
+        " UNION ALL SELECT straggler_rank, straggler_ns / 1e6, straggler_cause, 'steps' FROM steps ORDER BY place, rank"
+    )
+    return found.fetchall()
+
+
+def in_group(at: int, start: int, end: int, group: str, ranks: str, description: str) -> list[Row]:
+    told = {"comm_group_description": description, "comm_dtype": "Float", "comm_in_elements": 1_000}
+    call, kernel_row = meeting(at, start, end, group, ranks)
+    return [call, {**kernel_row, **told, "comm_out_elements": 1_000}]
+
+
+def test_a_pair_whose_transfers_take_longer_than_the_other_pairs_is_a_slow_link() -> None:
+    """All come at 101; the pair of 2 and 3 leaves 40 ms after the two others, which cost 40 of the step's 161 ms."""
+
+    def paired(pair: int, end: int) -> list[Row]:
+        return [
+            step(1, 0, 170 * MS),
+            *launched(0, 1, 101, "gemm"),
+            *in_group(2, 101, end, f"{pair}", f"[{2 * pair}, {2 * pair + 1}]", "mesh_dp"),
+            *launched(4, end, end + 10, "adam"),
+        ]
+
+    ends = {0: 111, 1: 151, 2: 111}
+
+    assert placed({rank: paired(rank // 2, ends[rank // 2]) for rank in range(6)}) == [
+        (2, 40.0, "link", "group 1"),
+        (3, 40.0, "link", "group 1"),
+        (2, 40.0, "link", "steps"),
+    ]
+
+
+def pipelined(chain: int, compute_ends: int) -> list[Row]:
+    members = f"[{chain}, {chain + 2}, {chain + 4}]"
+    return [
+        step(1, 0, 170 * MS),
+        *launched(0, 1, compute_ends, "gemm"),
+        *in_group(2, compute_ends, 150, f"{chain}", members, "mesh_pp"),
+        *launched(4, 150, 160, "adam"),
+    ]
+
+
+def test_a_stage_whose_ranks_all_compute_more_is_named_as_a_stage() -> None:
+    """Of three stages of two ranks the last computes 30 ms more; nobody of it computes more than its like."""
+    ends = {0: 101, 1: 102, 2: 132}
+
+    found = placed({rank: pipelined(rank % 2, ends[rank // 2]) for rank in range(6)})
+
+    assert found == [(4, 30.0, "stage", "stage 2"), (5, 30.0, "stage", "stage 2"), (4, 30.0, "stage", "steps")]
+
+
+def test_a_stage_is_not_named_for_one_rank_of_it_nor_where_another_computes_as_much() -> None:
+    one = {0: 101, 1: 101, 2: 101, 3: 101, 4: 101, 5: 132}
+    two = {0: 101, 1: 101, 2: 131, 3: 131, 4: 132, 5: 132}
+    causes = [placed({rank: pipelined(rank % 2, end) for rank, end in ends.items()}) for ends in (one, two)]
+
+    assert [[row for row in found if row[2] == "stage"] for found in causes] == [[], []]

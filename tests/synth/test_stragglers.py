@@ -375,3 +375,17 @@ def test_a_job_that_cannot_have_such_a_straggler_says_why(
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(fact)):
         stragglers.make(case, ranks, 2, **options)
+
+
+def test_a_slower_network_makes_every_transfer_longer_and_nothing_else() -> None:
+    lengths = []
+    for slower_ppm in (0, 80_000):
+        made = stragglers.make("healthy", 4, 2, slower_ppm=slower_ppm)
+        rows = [row for rank, table in made.chunks() if rank == 0 for row in table.to_pylist()]
+        kernels = [(row["name"].startswith("nccl"), row["duration_ns"]) for row in rows if row["category"] == "kernel"]
+        lengths.append([[duration for is_comm, duration in kernels if is_comm == which] for which in (False, True)])
+
+    assert lengths[0][0] == lengths[1][0]
+    # A rank's time in an all-reduce holds its wait for the last, which is as long in both.
+    assert all(usual < slow <= 1.08 * usual + 1 for usual, slow in zip(lengths[0][1], lengths[1][1], strict=True))
+    assert sum(lengths[1][1]) > 1.05 * sum(lengths[0][1])

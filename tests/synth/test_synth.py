@@ -18,6 +18,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "training": {"ranks": 2, "steps": 2},
     "mesh": {"ranks": 8, "steps": 2},
     "healthy": {"ranks": 2, "steps": 2},
+    "slow-exchange": {"ranks": 2, "steps": 2},
     **{f"straggler-{case}": {"ranks": 2, "steps": 2} for case in ("compute", "host", "input", "gc", "sequence")},
     "straggler-link": {"ranks": 8, "steps": 1},
     "straggler-stage": {"ranks": 8, "steps": 1},

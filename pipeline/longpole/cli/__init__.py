@@ -23,6 +23,7 @@ COMMANDS = (
     "report",
     "explain",
     "whatif",
+    "compare",
     "plan",
     "export",
     "query",

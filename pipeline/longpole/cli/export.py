@@ -16,7 +16,7 @@ from isal import isal_zlib
 from longpole import export as traces
 from longpole import timeline_trace, timelines
 from longpole.chrome_trace import MARK, Sink, Written
-from longpole.cli.options import Log, RunArgument, StoreOption, open_store, progress, stderr
+from longpole.cli.options import Log, RunArgument, StoreOption, open_store, parse_steps, progress, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
 from longpole.store import refuse_pruned
@@ -51,7 +51,7 @@ def export(
     Example: longpole export nightly-2117 --steps 100:104 -o trace.json.gz
     """
     console = stderr()
-    wanted_steps, wanted_ranks = _steps(steps), _ranks(ranks)
+    wanted_steps, wanted_ranks = parse_steps(steps), _ranks(ranks)
     target = open_store(store)
     manifest = target.manifest(run)
     refuse_pruned(manifest, "a trace")
@@ -85,23 +85,6 @@ def _tell(console: Log, path: Path, written: Written) -> None:
     if written.n_left_out:
         console.print(f"{written.n_left_out} slices that overlap too many others were left out")
     console.print(f"wrote {path}: {written.n_slices} slices")
-
-
-def _steps(text: str | None) -> tuple[int | None, int | None] | None:
-    """Return the first and the last step that "A:B", "A:", ":B" or "A" means.
-
-    Raises:
-        UsageError: The text means no steps.
-    """
-    if text is None:
-        return None
-    match = re.fullmatch(r"([0-9]{0,18}):([0-9]{0,18})|([0-9]{1,18})", text)
-    if match and match[3]:
-        return int(match[3]), int(match[3])
-    first, last = (int(end) if end else None for end in match.group(1, 2)) if match else (None, None)
-    if (first is None and last is None) or (first is not None and last is not None and last < first):
-        raise UsageError(f"{text!r} is no range of steps", "Give the first and the last, as --steps 100:104.")
-    return first, last
 
 
 def _ranks(text: str | None) -> list[int] | None:

@@ -14,13 +14,14 @@ from cyclopts import Parameter
 
 from longpole import __version__, night
 from longpole.analyze import analyze_run, is_analyzed
+from longpole.cli.compare import compared
 from longpole.cli.ingest import read_files
 from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
 from longpole.cli.report import page_path, write_page
 from longpole.config import parse
 from longpole.errors import GateError, LongpoleError, UsageError
-from longpole.report import nights, overview, page
-from longpole.session import Session
+from longpole.report import compare_page, nights, of_run
+from longpole.session import DEFAULT_SESSION_MEMORY, Session
 from longpole.store import Store
 from longpole.text import printable
 from longpole.units import parse_duration
@@ -90,7 +91,8 @@ def _pause(seconds: float) -> None:
 def _folder(output: str) -> Path:
     folder = Path(output)
     try:
-        (folder / "runs").mkdir(parents=True, exist_ok=True)
+        for inside in ("runs", "compare"):
+            (folder / inside).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LongpoleError(f"{folder} cannot be made: {error.strerror or error}", "Name a folder with -o.") from error
     for name in ("index.html", "verdict.json", "junit.xml"):
@@ -155,7 +157,11 @@ def _tell(
     if store.runs():
         with Session(store, baseline=baseline, views=nights.VIEWS) as session, session.explaining():
             trend = nights.read(session.con)
-    pages = frozenset(path.stem for path in (folder / "runs").glob("*.html"))
+    for entry in entries:
+        base = trend.baseline_of(entry.run)
+        if entry.status == "changed" and base is not None:
+            _write_comparison(store, base, entry.run, folder, log)
+    pages = frozenset(str(path.relative_to(folder)) for path in folder.glob("*/*.html"))
     verdict = nights.judge(entries, trend, root=root, pages=pages)
     write_page(folder / "index.html", nights.render(verdict, trend, tool_version=__version__))
     write_page(folder / "verdict.json", nights.to_json(verdict, tool_version=__version__))
@@ -174,8 +180,20 @@ def _tell(
 def _write_run_page(store: Store, run: str, path: Path) -> None:
     page_path(str(path), path.name, force=False)
     with Session(store, [run]) as session, session.explaining():
-        data = overview.build(session.con, run)
-    write_page(path, page.render(data, tool_version=__version__))
+        html, _ = of_run.told(session.con, run, tool_version=__version__)
+    write_page(path, html)
+
+
+def _write_comparison(store: Store, base: str, run: str, folder: Path, log: Log) -> None:
+    """Write how a run differs from its baseline; one that cannot be compared has no such page."""
+    path = folder / "compare" / f"{run}.html"
+    try:
+        page_path(str(path), path.name, force=False)
+        found = compared(store, base, run, memory=DEFAULT_SESSION_MEMORY)
+    except LongpoleError as error:
+        log.print(f"{run}: not compared with {base}: {printable(error.fact)}")
+        return
+    write_page(path, compare_page.render(found, tool_version=__version__))
 
 
 def _remember(store: Store, found: night.Found) -> None:

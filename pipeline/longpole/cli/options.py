@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, run_all
+from longpole.errors import UsageError
 from longpole.store import Store
 from longpole.units import parse_bytes
 
@@ -159,3 +161,20 @@ def progress(log: Log, what: str, total: int, run: str | None = None) -> Iterato
     ) as progress:
         bar = progress.add_task(told, total=total)
         yield lambda: progress.advance(bar)
+
+
+def parse_steps(text: str | None) -> tuple[int | None, int | None] | None:
+    """Return the first and the last step that "A:B", "A:", ":B" or "A" means.
+
+    Raises:
+        UsageError: The text means no steps.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{0,18}):([0-9]{0,18})|([0-9]{1,18})", text)
+    if match and match[3]:
+        return int(match[3]), int(match[3])
+    first, last = (int(end) if end else None for end in match.group(1, 2)) if match else (None, None)
+    if (first is None and last is None) or (first is not None and last is not None and last < first):
+        raise UsageError(f"{text!r} is no range of steps", "Give the first and the last, as --steps 100:104.")
+    return first, last

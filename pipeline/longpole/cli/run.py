@@ -13,7 +13,7 @@ from longpole.cli.ingest import ConfigOption, DumpsArgument, NameOption, RankOpt
 from longpole.cli.options import ClusterFlags, StoreOption, WhatIfOption, Work, open_store
 from longpole.cli.report import OutputOption, page_path, write_page
 from longpole.discover import run_name
-from longpole.report import overview, page, stragglers, summary
+from longpole.report import of_run
 from longpole.session import Session
 from longpole.store import check_run_name
 
@@ -43,8 +43,7 @@ def run(
         read_into(target, chosen, dumps, config, rank_from, work, console)
         analyze_run(target, chosen, run_tasks=work.runner("analyze"), memory=work.task_memory, has_what_ifs=what_if)
     with Session(target, [chosen]) as session, session.explaining():
-        data = overview.build(session.con, chosen)
-        told = stragglers.text(session.con, chosen) or summary.text(data)
-    write_page(path, page.render(data, tool_version=__version__))
+        html, told = of_run.told(session.con, chosen, tool_version=__version__)
+    write_page(path, html)
     print(told)
     console.print(f"wrote {Path(path)}")

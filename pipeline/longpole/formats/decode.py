@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from longpole.events import RAW_SCHEMA
-from longpole.formats import fields, times
+from longpole.formats import fields, inputs, times
 from longpole.formats.tally import Decoded, Tally
 from longpole.formats.times import Mask, Times
 
@@ -41,27 +41,36 @@ class Parsed:
     duration: Times
     args: dict[str, pa.Array]  # by column; `fields.json_type`
     label: pa.Array | None = None
+    is_shaped: bool = False  # some tell the types of their inputs, and so their shapes
     is_salvaged: Mask | None = None
     n_lost: int = 0  # events that are no longer here
     lost: list[str] = field(default_factory=list)  # what the first of those looked like
     oddities: Counter[str] = field(default_factory=Counter)
 
 
-def parse_whole(block: memoryview) -> Parsed:
+def parse_whole(block: memoryview, expects_shapes: bool = False) -> Parsed:
     """Return the events of a block that is ordinary JSON with the usual types.
 
     The block is read as one array inside one object, so its commas, its whitespace and a wrong cut need no care:
     whatever is not a whole number of events leaves a bracket open.
 
+    Args:
+        expects_shapes: Look for shapes at once; without it they are looked for where types are found, in a second
+            reading. The events are the same.
+
     Raises:
         pa.ArrowInvalid: Anything else; nothing is known then about any of the events.
     """
     data = b"".join((b'{"e":[', block, b"]}\n"))
+    if expects_shapes:
+        data = inputs.with_quoted_shapes(data)
     table = pa.json.read_json(
         pa.BufferReader(data),
         read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pa.json.ParseOptions(
-            explicit_schema=_SCHEMA, newlines_in_values=False, unexpected_field_behavior="ignore"
+            explicit_schema=_SHAPED if expects_shapes else _SCHEMA,
+            newlines_in_values=False,
+            unexpected_field_behavior="ignore",
         ),
     )
     if table.num_rows != 1:
@@ -69,8 +78,14 @@ def parse_whole(block: memoryview) -> Parsed:
     events = table.column("e").chunk(0).flatten()
     phase, category, name, process, thread, start, duration, args = events.flatten()
     columns: dict[str, pa.Array] = {}
-    for (_, column, _), array in zip(fields.ARG_FIELDS, args.flatten(), strict=True):
+    arrays = args.flatten()
+    types, *shapes = arrays[len(fields.ARG_FIELDS) :]
+    is_shaped = types.null_count < len(types)
+    if is_shaped and not expects_shapes:
+        return parse_whole(block, expects_shapes=True)
+    for (_, column, _), array in zip(fields.ARG_FIELDS, arrays, strict=False):  # those of the shapes are last
         columns[column] = stand_in(columns[column], array) if column in columns else array
+    columns["inputs"] = inputs.texts(name, types, *shapes) if is_shaped else pa.nulls(len(events), pa.string())
     return Parsed(
         phase,
         category,
@@ -80,6 +95,7 @@ def parse_whole(block: memoryview) -> Parsed:
         times.from_decimals(start),
         times.from_decimals(duration),
         columns,
+        is_shaped=is_shaped,
     )
 
 
@@ -88,7 +104,7 @@ def stand_in(array: pa.Array, other: pa.Array) -> pa.Array:
     return array if other.null_count == len(other) else pc.coalesce(array, other.cast(array.type))
 
 
-def _schema() -> pa.Schema:
+def _schema(*more: tuple[str, pa.DataType]) -> pa.Schema:
     event = [
         ("ph", pa.string()),
         ("cat", pa.string()),
@@ -97,12 +113,13 @@ def _schema() -> pa.Schema:
         ("tid", pa.int64()),
         ("ts", times.DECIMAL),
         ("dur", times.DECIMAL),
-        ("args", pa.struct([(key, json_type) for key, _, json_type in fields.ARG_FIELDS])),
+        ("args", pa.struct([*((key, json_type) for key, _, json_type in fields.ARG_FIELDS), *more])),
     ]
     return pa.schema([("e", pa.list_(pa.struct(event)))])
 
 
-_SCHEMA = _schema()
+_SCHEMA = _schema(inputs.ARG_FIELDS[0])
+_SHAPED = _schema(*inputs.ARG_FIELDS)
 
 
 def finish(parsed: Parsed, keep_python: bool) -> Decoded:

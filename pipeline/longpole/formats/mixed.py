@@ -12,16 +12,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from longpole.formats import fields, times
+from longpole.formats import fields, inputs, times
 from longpole.formats.decode import Parsed, stand_in
 
-_NAMES = tuple(f"arg{n}" for n in range(len(fields.ARG_FIELDS)))
+_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS)
+_NAMES = tuple(f"arg{n}" for n in range(len(_KEYS)))
 _Args: Any = msgspec.defstruct(
     "_Args",
-    [
-        (name, Any, msgspec.field(default=None, name=key))
-        for name, (key, _, _) in zip(_NAMES, fields.ARG_FIELDS, strict=True)
-    ],
+    [(name, Any, msgspec.field(default=None, name=key)) for name, key in zip(_NAMES, _KEYS, strict=True)],
     gc=False,
 )
 _NO_ARGS = _Args()
@@ -56,16 +54,19 @@ def parse_mixed(block: memoryview | bytes) -> Parsed:
     args = [event.args or _NO_ARGS for event in events]
     oddities: Counter[str] = Counter()
     columns: dict[str, pa.Array] = {}
-    for name, (_, column, json_type) in zip(_NAMES, fields.ARG_FIELDS, strict=True):
+    for name, (_, column, json_type) in zip(_NAMES, fields.ARG_FIELDS, strict=False):  # the keys of shapes are last
         array = _array(list(map(attrgetter(name), args)), json_type, oddities)
         columns[column] = stand_in(columns[column], array) if column in columns else array
+    names = _texts([event.name for event in events])
+    shapes = [list(map(attrgetter(name), args)) for name in _NAMES[len(fields.ARG_FIELDS) :]]
+    columns["inputs"] = inputs.texts_of_values(names, *shapes)
     process, process_label = _ids([event.pid for event in events], oddities)
     thread, thread_label = _ids([event.tid for event in events], oddities)
     labels = [a if b is None else b for a, b in zip(thread_label, process_label, strict=True)]
     return Parsed(
         phase=_texts([event.ph for event in events]),
         category=_texts([event.cat for event in events]),
-        name=_texts([event.name for event in events]),
+        name=names,
         process=process,
         thread=thread,
         label=pa.array(labels, pa.string()),

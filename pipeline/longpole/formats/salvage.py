@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from longpole.formats import fields
+from longpole.formats import fields, inputs
 from longpole.formats.decode import Parsed, finish, parse_whole
 from longpole.formats.mixed import parse_mixed
 from longpole.formats.repair import mended, without_surrogates
@@ -25,6 +25,7 @@ from longpole.formats.tally import Decoded
 _ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
 _ENDS_GIVEN_UP = 50  # failures in a block after which only the first such place is tried
 _GIVEN_UP = 2_000  # and after which nothing is mended any more: it is no dump then
+_ARG_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS)
 _SAMPLES = 5
 _SAMPLE_CHARS = 1_000
 _DEEPEST = 16
@@ -37,22 +38,29 @@ class Ladder:
     def __init__(self, keep_python: bool) -> None:
         self._keep_python = keep_python
         self._n_refused = 0  # blocks in a row that the engine refused
+        self._is_shaped = False  # the last block told the shapes of operators' inputs
 
     def decode(self, block: memoryview) -> Decoded:
         """Return the rows of a block and its counts; never fails."""
         # Two refusals in a row are a dump of another kind, which should not pay for the first rung at every block.
-        # Skipping it changes the time taken and nothing else, so threads may race for the counter.
+        # Skipping it, or expecting shapes where there are none, changes the time taken and nothing else, so threads may
+        # race for what is remembered.
         is_other_kind = self._n_refused >= 2 and self._n_refused % _RETRIED
-        rungs: tuple[Callable[[memoryview], Parsed], ...] = (parse_whole, parse_mixed)
+        rungs: tuple[Callable[[memoryview], Parsed], ...] = (self._parse_whole, parse_mixed)
         for rung in rungs[1:] if is_other_kind else rungs:
             try:
                 decoded = finish(rung(block), self._keep_python)
             except (pa.ArrowException, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
-            self._n_refused = 0 if rung is parse_whole else self._n_refused + 1
+            self._n_refused = self._n_refused + 1 if rung is parse_mixed else 0
             return decoded
         self._n_refused += 1
         return finish(parse_each(block), self._keep_python)
+
+    def _parse_whole(self, block: memoryview) -> Parsed:
+        parsed = parse_whole(block, self._is_shaped)
+        self._is_shaped = parsed.is_shaped
+        return parsed
 
 
 def parse_each(block: memoryview) -> Parsed:
@@ -119,7 +127,7 @@ def _checked(value: object) -> dict[str, Any] | None:
         return None
     event = {key: _shallow(value[key]) for key in fields.EVENT_KEYS if key in value}
     if isinstance(args := value.get("args"), dict):
-        event["args"] = {key: _shallow(args[key]) for key, _, _ in fields.ARG_FIELDS if key in args}
+        event["args"] = {key: _shallow(args[key]) for key in _ARG_KEYS if key in args}
     return event
 
 

@@ -6,6 +6,7 @@ which columns are shown. Colours come from the ranges of the theme, so a chart i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -36,8 +37,15 @@ OVERLAP = 0.2
 MIN_SHARE_DOMAIN = 0.1
 """A heat map's colours span at least 0 to 10 % of the window: noise around 1 % must not look like a finding."""
 
+PALE = 0.35
+"""Opacity of what is within the noise."""
+
+_APART = alt.Scale(paddingInner=0.04)
+"""Workers are no course of time: their cells stand apart."""
+
 _FIRST_STEP = "data('step_bins')[datum.value] ? data('step_bins')[datum.value].first_step : ''"
 _SHOWN = "datum.bin >= first_bin && datum.bin <= last_bin"
+_RANK_SHOWN = "shown_rank < 0 || datum.rank == shown_rank"
 _LABEL = "datum.first_step == datum.last_step ? '' + datum.first_step : datum.first_step + '–' + datum.last_step"
 
 
@@ -107,7 +115,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
     ]
     n_rows = cells["rank"].n_unique()
     chart = (
-        _with_steps(alt.Chart().transform_filter(_SHOWN))
+        _with_steps(alt.Chart().transform_filter(_SHOWN).transform_filter(_RANK_SHOWN))
         .transform_calculate(
             x0="datum.bin - 0.5",
             x1=f"datum.bin + {0.5 + OVERLAP}",
@@ -137,8 +145,13 @@ def worker_grid(cells: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
         .transform_calculate(late_ms="datum.late_mean_ns / 1e6", compute_ms="datum.compute_mean_ns / 1e6")
         .mark_rect()
         .encode(
-            x=alt.X("stage:O", title="pipeline stage", axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False)),
-            y=alt.Y("dp:O", title="dp rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            x=alt.X(
+                "stage:O",
+                title="pipeline stage",
+                scale=_APART,
+                axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False),
+            ),
+            y=alt.Y("dp:O", title="dp rank", scale=_APART, axis=alt.Axis(labelOverlap=True, ticks=False)),
             color=_share_colour(cells, LATE),
             tooltip=[
                 alt.Tooltip("ranks:N"),
@@ -172,9 +185,121 @@ def _row_px(n_rows: int) -> int:
     return 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
 
 
-def waterfall(n_parts: int) -> Chart:
-    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time."""
+def timeline_steps(step_bins: pl.DataFrame) -> Chart:
+    """Return the recorded, re-timed and ideal time of an op timeline's steps as lines, in ms."""
+    names = ["recorded_ns", "retimed_ns", "ideal_ns"]
+    lines = (
+        alt.Chart()
+        .transform_filter(_SHOWN)
+        .transform_fold(list[str | alt.FieldName](names), as_=["column", "ns"])
+        .transform_calculate(
+            line="{recorded_ns: 'recorded', retimed_ns: 're-timed', ideal_ns: 'ideal'}[datum.column]",
+            ms="isValid(datum.ns) ? datum.ns / 1e6 : null",
+            label=_LABEL,
+        )
+        .encode(
+            x=_bin_axis("bin"),
+            y=_ms_axis("ms"),
+            color=alt.Color(
+                "line:N",
+                title=None,
+                scale=alt.Scale(domain=["ideal", "recorded", "re-timed"], range="category"),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=[
+                alt.Tooltip("label:N", title="step"),
+                alt.Tooltip("line:N"),
+                alt.Tooltip("ms:Q", title="median (ms)", format=",.3f"),
+                alt.Tooltip("ns:Q", title="median (ns)", format=",d"),
+            ],
+        )
+    )
+    layers = [lines.mark_line().add_params(alt.selection_interval(name="brush", encodings=["x"]))]
+    if step_bins.height <= N_DOTTED:
+        layers.append(lines.mark_point(filled=True))
+    return _framed(layers, step_bins, "Step time", height=260)
+
+
+def score_grid(grid: pl.DataFrame) -> Chart:
+    """Return data-parallel ranks by pipeline stages, coloured by the slowdown that each worker's score says."""
+    top = grid["score_ratio"].max()
+    largest = max(1 + MIN_SHARE_DOMAIN, top if isinstance(top, float) else 0.0)
+    n_rows = grid["dp_rank"].n_unique()
+    cells = (
+        alt.Chart()
+        .mark_rect()
+        .encode(
+            x=alt.X("stage:O", title="pipeline stage", axis=alt.Axis(labelAngle=0, labelOverlap=True, ticks=False)),
+            y=alt.Y("dp_rank:O", title="dp rank", axis=alt.Axis(labelOverlap=True, ticks=False)),
+            color=alt.Color(
+                "score_ratio:Q",
+                title="score, times the ideal step",
+                scale=alt.Scale(domain=[1, largest], range="heatmap", clamp=True),
+                legend=alt.Legend(
+                    orient="top", direction="horizontal", format=".2f", gradientLength=240, titleLimit=300, tickCount=5
+                ),
+            ),
+            tooltip=[
+                alt.Tooltip("rank:O"),
+                alt.Tooltip("dp_rank:O", title="dp rank"),
+                alt.Tooltip("stage:O"),
+                alt.Tooltip("score_ratio:Q", title="score", format=".4f"),
+                alt.Tooltip("dp_rank_ratio:Q", title="S of its dp rank alone", format=".4f"),
+                alt.Tooltip("stage_ratio:Q", title="S of its stage alone", format=".4f"),
+            ],
+        )
+    )
+    framed: Chart = cells.properties(
+        data=alt.NamedData("workers"),
+        width="container",
+        height=_row_px(n_rows) * n_rows,
+        title="Score of each worker",
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
+
+
+def bands(rows: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
+    """Return the middle nine tenths of the ranks without a row in the heat map, and their median, by group."""
+    by = str(rows["grouped_by"][0])
+    places = sorted(rows["place"].unique().to_list())
+    colour = alt.Color(
+        "place:N",
+        title="pipeline stage" if by == "stage" else by,
+        scale=alt.Scale(domain=places, range=list(_GROUP_COLOURS)),
+        legend=alt.Legend(orient="top") if len(places) > 1 else None,
+    )
+    base = _with_steps(alt.Chart().transform_filter(_SHOWN)).transform_calculate(label=_LABEL)
+    y = alt.Y("low_ratio:Q", title=f"share of {measure.whole} (%)", axis=alt.Axis(format=".0%", tickCount=5))
+    tooltip = [
+        alt.Tooltip("label:N", title="steps" if _is_binned(step_bins) else "step"),
+        *([alt.Tooltip("place:N", title=by)] if len(places) > 1 else []),
+        alt.Tooltip("n_ranks:Q", title="ranks", format=",d"),
+        alt.Tooltip("low_ratio:Q", title="p5", format=".2%"),
+        alt.Tooltip("mid_ratio:Q", title="median", format=".2%"),
+        alt.Tooltip("high_ratio:Q", title="p95", format=".2%"),
+    ]
+    spread = base.mark_area(opacity=0.25).encode(x=_bin_axis("bin"), y=y, y2="high_ratio:Q", color=colour)
+    middle = base.mark_line().encode(x=_bin_axis("bin"), y=alt.Y("mid_ratio:Q"), color=colour, tooltip=tooltip)
+    title = f"{measure.name.capitalize()} of the other ranks: p5 to p95, and median"
+    return _framed([spread, middle], step_bins, title, height=160, rows=measure.rows.replace("cells", "bands"))
+
+
+_GROUP_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6d31", "#999999")
+"""Okabe and Ito's colours that a colour-blind reader tells apart, yellow left out for it fades on white."""
+
+
+def waterfall(parts: Sequence[tuple[int, str, str]]) -> Chart:
+    """Return the ledger's parts one under the other, each from where those before it end, in % of all device time.
+
+    Args:
+        parts: Of each its place, its name, and the part of a window whose colour it has.
+    """
+    named = ", ".join(f"{place}: '{label}'" for place, label, _ in parts)
+    coloured = ", ".join(f"{place}: '{colour}'" for place, _, colour in parts)
     base = alt.Chart().transform_calculate(
+        label=f"{{{named}}}[datum.place]",
+        colour=f"{{{coloured}}}[datum.place]",
         hours="datum.device_ns / 3.6e12",
         share="format(datum.share_ratio, '.1%')",
         edge="max(datum.start_ratio, datum.end_ratio)",
@@ -199,11 +324,74 @@ def waterfall(n_parts: int) -> Chart:
     framed: Chart = layered.properties(
         data=alt.NamedData("ledger"),
         width="container",
-        height=22 * n_parts,
+        height=22 * len(parts),
         title="Where the devices' time goes",
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
     return framed
+
+
+def part_changes(rows: str, items: Sequence[str], title: str) -> Chart:
+    """Return the change of each part as a bar in ms, over the range that is noise; `items` from top to bottom."""
+    y = alt.Y("item:N", title=None, sort=list(items), axis=alt.Axis(minExtent=96, maxExtent=150, ticks=False))
+    base = alt.Chart().transform_calculate(
+        ms="datum.change_ns / 1e6",
+        baseline_ms="datum.baseline_ns / 1e6",
+        value_ms="datum.value_ns / 1e6",
+        noise_ms="isValid(datum.noise_ns) ? datum.noise_ns / 1e6 : 0",
+        low_ms="-datum.noise_ms",
+    )
+    tooltip = [
+        alt.Tooltip("item:N", title="part"),
+        alt.Tooltip("baseline_ms:Q", title="baseline (ms)", format=",.3f"),
+        alt.Tooltip("value_ms:Q", title="this run (ms)", format=",.3f"),
+        alt.Tooltip("ms:Q", title="change (ms)", format="+,.3f"),
+        alt.Tooltip("change_ns:Q", title="change (ns)", format="+,d"),
+        alt.Tooltip("noise_ms:Q", title="noise up to (ms)", format=",.3f"),
+        alt.Tooltip("verdict:N"),
+    ]
+    x = alt.X(
+        "ms:Q",
+        stack=None,
+        title="change of the median step (ms)",
+        axis=alt.Axis(grid=True, format="+,.6~f", tickCount=6),
+    )
+    noise = base.mark_bar(style="noise", height=alt.RelativeBandSize(0.9)).encode(
+        x=alt.X("low_ms:Q"), x2="noise_ms:Q", y=y, tooltip=tooltip
+    )
+    bars = base.mark_bar(style="change", height=alt.RelativeBandSize(0.5)).encode(
+        x=x, y=y, opacity=alt.condition("datum.is_changed", alt.value(1), alt.value(PALE)), tooltip=tooltip
+    )
+    zero = alt.Chart().mark_rule(style="zero").encode(x=alt.datum(0, type="quantitative"))
+    return _alone([noise, bars, zero], rows, title, height=22 * len(items))
+
+
+def step_shares(title: str) -> Chart:
+    """Return the step times of two runs, from the shortest to the longest, by the share of the run's steps."""
+    base = alt.Chart().transform_calculate(
+        ms="datum.value_ns / 1e6", whose="datum.side == 'run' ? 'this run' : 'baseline'"
+    )
+    lines = [
+        base.transform_filter(f"datum.side == '{side}'")
+        .mark_line(style=style, interpolate="step-before")
+        .encode(
+            x=alt.X(
+                "percent:Q",
+                title="share of the steps that take no longer (%)",
+                scale=alt.Scale(domain=[0, 100], nice=False),
+            ),
+            y=alt.Y(
+                "ms:Q", title="step time (ms)", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(tickCount=5)
+            ),
+            tooltip=[
+                alt.Tooltip("whose:N", title="run"),
+                alt.Tooltip("percent:Q", title="steps (%)"),
+                alt.Tooltip("ms:Q", title="step time (ms)", format=",.3f"),
+            ],
+        )
+        for side, style in (("baseline", "baseline-time"), ("run", "step-time"))
+    ]
+    return _alone(lines, "step_shares", title, height=220)
 
 
 def _stacked(
@@ -301,6 +489,20 @@ def _ms_axis(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", title="time (ms)", scale=alt.Scale(nice=True, zero=True), axis=alt.Axis(tickCount=5))
 
 
+def _alone(layers: list[alt.Chart], rows: str, title: str, *, height: int) -> Chart:
+    """Return layers over one set of rows as a chart that follows no range of steps."""
+    layered = alt.layer(*layers)
+    assert isinstance(layered, alt.LayerChart)
+    framed: alt.LayerChart = layered.properties(
+        data=alt.NamedData(rows),
+        width="container",
+        height=height,
+        title=title,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    )
+    return framed
+
+
 def _framed(
     layers: list[alt.Chart], step_bins: pl.DataFrame, title: str, *, height: int, rows: str = "step_bins"
 ) -> Chart:
@@ -314,5 +516,7 @@ def _framed(
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
     return framed.add_params(
-        alt.param(name="first_bin", value=0), alt.param(name="last_bin", value=max(0, step_bins.height - 1))
+        alt.param(name="first_bin", value=0),
+        alt.param(name="last_bin", value=max(0, step_bins.height - 1)),
+        alt.param(name="shown_rank", value=-1),
     )

@@ -114,6 +114,10 @@ class Trend:
     gates: tuple[Gate, ...] = ()
     hosts: tuple[Host, ...] = ()
 
+    def baseline_of(self, run: str) -> str | None:
+        """Return the last good run before a run, or the one named; None without."""
+        return next((m.baseline_run for m in self.measures if m.run == run and m.baseline_run is not None), None)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -134,11 +138,12 @@ class Judged:
     measures: tuple[Measured, ...]
     gates: tuple[Gate, ...]
     page: str | None
+    compare: str | None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A whole night."""
+    """A whole night; `pages` are paths below its folder."""
 
     root: str
     runs: tuple[Judged, ...]
@@ -191,11 +196,17 @@ def judge(entries: Sequence[Entry], trend: Trend, *, root: str, pages: frozenset
             placed.get(entry.run),
             tuple(m for m in trend.measures if m.run == entry.run) if entry.status != "failed" else (),
             tuple(g for g in trend.gates if g.run == entry.run) if entry.status == "changed" else (),
-            f"runs/{entry.run}.html" if entry.run in pages else None,
+            _page("runs", entry.run, pages),
+            _page("compare", entry.run, pages),
         )
         for entry in sorted(entries, key=lambda e: (e.run, e.error))
     )
     return Verdict(root, runs, pages)
+
+
+def _page(folder: str, run: str, pages: frozenset[str]) -> str | None:
+    path = f"{folder}/{run}.html"
+    return path if path in pages else None
 
 
 def sentence(gate: Gate) -> str:
@@ -232,6 +243,7 @@ def to_json(verdict: Verdict, *, tool_version: str) -> str:
             "workload": j.placed.workload if j.placed else None,
             "baseline_run": next((m.baseline_run for m in j.measures), None),
             "page": j.page,
+            "compare": j.compare,
             "measures": [_fields(m, "run", "baseline_run") for m in j.measures],
             "gates": [_fields(g, "run") for g in j.gates],
         }
@@ -289,6 +301,7 @@ class Row:
     status: str
     gates: tuple[Gate, ...]
     page: str | None
+    compare: str | None
 
 
 @dataclass(frozen=True)
@@ -369,7 +382,8 @@ def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any
                 measures.get(p.run, {}),
                 judged[p.run].entry.status if p.run in judged else "",
                 tuple(gates.get(p.run, ())),
-                f"runs/{p.run}.html" if p.run in verdict.pages else None,
+                _page("runs", p.run, verdict.pages),
+                _page("compare", p.run, verdict.pages),
             )
             for p in reversed(shown)
         )

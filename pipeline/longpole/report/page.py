@@ -184,10 +184,10 @@ def render(data: Overview, *, tool_version: str) -> str:
             "answers": words.answers(data),
             "nobody": words.nobody_named(data.late),
             "causes": charts.CAUSES,
-            "kinds": [(_kind_colour(kind), kind) for kind in charts.KINDS],
+            "kinds": [(kind_colour(kind), kind) for kind in charts.KINDS],
             "parts": _PARTS,
             "kind_colours": KIND_COLOURS,
-            "path_colours": {kind: _kind_colour(kind) for kind in charts.KINDS},
+            "path_colours": {kind: kind_colour(kind) for kind in charts.KINDS},
         },
     )
 
@@ -200,7 +200,8 @@ _PARTS = (
 )
 
 
-def _kind_colour(kind: str) -> str:
+def kind_colour(kind: str) -> str:
+    """Return the theme's name of the colour of a kind of critical path."""
     return "idle" if kind == "unknown" else kind
 
 
@@ -235,12 +236,12 @@ def _figures(data: Overview) -> list[Figure]:
         grid = charts.worker_grid(data.worker_cells, bins)
         drawn.append(Figure("worker-map", words.grid_finding(data.worker_cells), grid))
     if data.ledger.height:
-        drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(data.ledger.height)))
+        drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(_ledger_parts(data.ledger))))
     else:
         drawn.append(Figure("ledger-chart", words.ledger_finding(data)))
-    for id_, cells, measure in (
-        ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
-        ("idle-map", data.idle_cells, charts.IDLE),
+    for id_, cells, spread, measure in (
+        ("comm-map", data.comm_cells, data.comm_bands, charts.EXPOSED_COMM),
+        ("idle-map", data.idle_cells, data.idle_bands, charts.IDLE),
     ):
         if cells.height == 0:
             drawn.append(Figure(id_, f"n/a: {why}"))
@@ -254,6 +255,9 @@ def _figures(data: Overview) -> list[Figure]:
         renderer = "canvas" if cells.height > CANVAS_CELLS else "svg"
         chart = charts.heat_map(cells, bins, measure)
         drawn.append(Figure(id_, words.heat_finding(data.extremes, measure), chart, renderer, note=note))
+        if spread.height:
+            band = charts.bands(spread, bins, measure)
+            drawn.append(Figure(id_.replace("map", "bands"), words.bands_finding(spread, measure), band))
     return drawn
 
 
@@ -263,20 +267,19 @@ _LEDGER_COLOURS |= {"copies": "exposed_copy"}
 """Part of a window that a part of the ledger belongs to; the others are idle."""
 
 
-def _labelled(ledger: pl.DataFrame) -> pl.DataFrame:
-    parts = pl.col("part")
-    return ledger.with_columns(
-        label=parts.replace(words.PART_WORDS),
-        colour=parts.replace_strict(_LEDGER_COLOURS, default="idle", return_dtype=pl.String),
-    ).select("place", "label", "colour", "device_ns", "share_ratio", "start_ratio", "end_ratio")
+def _ledger_parts(ledger: pl.DataFrame) -> list[tuple[int, str, str]]:
+    rows = ledger.select("place", "part").rows()
+    return [(place, words.PART_WORDS[part], _LEDGER_COLOURS.get(part, "idle")) for place, part in rows]
 
 
 def _datasets(data: Overview) -> document.Datasets:
     frames = {
+        "comm_bands": data.comm_bands.drop("grouped_by", "name"),
         "comm_cells": data.comm_cells,
+        "idle_bands": data.idle_bands.drop("grouped_by", "name"),
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
-        "ledger": _labelled(data.ledger),
+        "ledger": data.ledger.drop("part", "reason"),
         "path_bins": data.path_bins,
         "step_bins": data.step_bins,
         "worker_cells": data.worker_cells,

@@ -31,6 +31,13 @@ def text(explanation: Explanation) -> str:
     return "\n".join([*lines, *_doubts(explanation)])
 
 
+def sentences(explanation: Explanation) -> list[str]:
+    """Return the story without its table, a sentence or two an entry: what the step waited for, and what to doubt."""
+    told = [_kinds(explanation), _names(explanation)] if explanation.stretches else []
+    overs = _hand_overs(explanation.head, explanation.hand_overs) if explanation.stretches else []
+    return [_opening(explanation), *told, *overs, *_doubts(explanation)]
+
+
 def _opening(explanation: Explanation) -> str:
     head = explanation.head
     if head.n_steps == 1:

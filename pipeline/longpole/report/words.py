@@ -70,11 +70,39 @@ def milliseconds(ns: int | None) -> str:
     return "n/a" if ns is None else f"{ns / 1e6:,.3f}"
 
 
+def signed_milliseconds(ns: int | None) -> str:
+    """Return a change in ms with its microseconds and its sign, for a table; 'n/a' for NULL."""
+    return "n/a" if ns is None else f"{'+' if ns > 0 else '−' if ns < 0 else ''}{milliseconds(abs(ns))}"
+
+
+def microseconds(ns: int | None) -> str:
+    """Return a time span in µs, for a table; empty for NULL: there is no such time."""
+    return "" if ns is None else f"{ns / 1e3:,.2f}"
+
+
+def calls(number: float | None) -> str:
+    """Return how often something happens in a step; 'n/a' for NULL."""
+    return "n/a" if number is None else f"{number:,.0f}" if number == round(number) else f"{number:,.2f}"
+
+
 def percent(ratio: float | None) -> str:
     """Return a share in % with one decimal; a share that would print as zero and is not says so; 'n/a' for NULL."""
     if ratio is None:
         return "n/a"
     return "< 0.1 %" if 0 < ratio < 0.0005 else f"{100 * ratio:.1f} %"
+
+
+def signed(ns: int | None) -> str:
+    """Return a change with its sign; 'n/a' for NULL."""
+    return "n/a" if ns is None else f"{'+' if ns > 0 else '−' if ns < 0 else ''}{duration(abs(ns))}"
+
+
+def signed_percent(ratio: float | None) -> str:
+    """Return a share with its sign; 'n/a' for NULL."""
+    if ratio is None:
+        return "n/a"
+    share = percent(abs(ratio))
+    return share if share.startswith("<") else f"{'+' if ratio > 0 else '−' if ratio < 0 else ''}{share}"
 
 
 def count(number: int | None) -> str:
@@ -116,16 +144,17 @@ def cut_middle(text: str, width: int = 60) -> str:
 def shell_word(text: str) -> str:
     """Return text as one word of a POSIX shell; control characters as escapes, so pasting cannot act on them."""
     if text.isprintable():
-        return shlex.quote(text)
+        # Within double quotes a text with single ones stays readable, where a shell acts on nothing else in it.
+        return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     spelt = "".join(c if c.isprintable() else "".join(f"\\x{b:02x}" for b in c.encode()) for c in escaped)
     return f"$'{spelt}'"
 
 
-def query_line(sql: str, run: str) -> str:
-    """Return the command that prints a section's rows."""
-    separator = "=" if run.startswith("-") else " "
-    return f"longpole query {shell_word(sql)} --run{separator}{shell_word(run)}"
+def query_line(sql: str, *runs: str) -> str:
+    """Return the command that prints a section's rows, of these runs alone."""
+    options = [f"--run{'=' if run.startswith('-') else ' '}{shell_word(run)}" for run in runs]
+    return " ".join(["longpole query", shell_word(sql), *options])
 
 
 def command_line(command: str, run: str, *options: str) -> str:
@@ -239,6 +268,18 @@ def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
     )
 
 
+def bands_finding(rows: pl.DataFrame, measure: Measure) -> str:
+    """Return what the bands under a heat map show."""
+    by, n_ranks = rows["grouped_by"][0], rows.group_by("place").agg(pl.col("n_ranks").max())["n_ranks"].sum()
+    groups = {"stage": " by pipeline stage", "host": " by host"}.get(by, "")
+    names = rows.select("place", "name").unique().drop_nulls().sort("place").rows()
+    told = f" Hosts: {', '.join(f'{place} is {cut_middle(visible(name))}' for place, name in names)}." if names else ""
+    return (
+        f"The other {count(int(n_ranks))} ranks{groups}: {measure.name} of nine tenths of them lies in the band, the "
+        f"line is their median.{told}"
+    )
+
+
 def path_finding(path: Path, run: Run) -> str:
     """Return what the critical paths were made of, and how much of them is not explained."""
     if path.n_steps == 0 or path.kind is None:
@@ -262,14 +303,16 @@ def late_finding(late: Late) -> str:
     """Return who came latest, for those who do not see the heat map; empty where nobody was waited for."""
     if late.peak_rank is None:
         return ""
+    place = "" if late.peak_place is None else f" ({cut_middle(visible(late.peak_place))})"
     latest = (
-        f"the longest wait of a step is for rank {late.peak_rank} in step {late.peak_step}: "
+        f"the longest wait of a step is for rank {late.peak_rank}{place} in step {late.peak_step}: "
         f"{duration(late.peak_ns)}, {percent(late.peak_ratio)} of the step."
     )
     if late.n_straggler_steps == 0:
         return f"T{latest[1:]}"
     known = "the 1 step" if late.n_known == 1 else f"{late.n_known:,} steps"
-    return f"{late.n_straggler_steps:,} of {known} waited for one rank beyond the noise; {latest}"
+    whom = "one rank, link or stage" if late.n_place_steps else "one rank"
+    return f"{late.n_straggler_steps:,} of {known} waited for {whom} beyond the noise; {latest}"
 
 
 def grid_finding(cells: pl.DataFrame) -> str:
@@ -280,7 +323,7 @@ def grid_finding(cells: pl.DataFrame) -> str:
         .row(0)
     )
     return (
-        f"the longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
+        f"The longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
         f"{percent(share)} of it."
     )
 
@@ -348,7 +391,7 @@ def _late_answer(data: Overview) -> str:
         return nobody_named(data.late).rstrip(".")
     row = data.stragglers.row(0, named=True)
     ratio = row["slowdown_ratio"]
-    cost = f"; at the others' median the run were {speedup(ratio)} as fast" if ratio is not None else ""
+    cost = f"; with it at the ranks' median the run would be {speedup(ratio)} as fast" if ratio is not None else ""
     n_others = data.late.n_stragglers - 1
     others = f"; {n_others:,} more {'rank' if n_others == 1 else 'ranks'} below" if n_others else ""
     where = f"rank {row['rank']} in {row['n_straggler']:,} of {row['n_steps']:,} steps"

@@ -1,6 +1,6 @@
 """Rows as the text the newest PyTorch profiler writes: one key a line, host events before device events.
 
-A real dump says more than RAW_SCHEMA keeps: flows, shapes, registers, metadata rows. What is said here beyond
+A real dump says more than RAW_SCHEMA keeps: flows, strides, registers, metadata rows. What is said here beyond
 the rows follows from them or is constant, so a reader must give the rows back unchanged.
 """
 
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from longpole.events import DumpFacts
 from longpole.synth.made import US
+from longpole.synth.shapes import ARGUMENTS
 
 Row = dict[str, Any]
 
@@ -49,31 +50,6 @@ _CALLBACK_IDS = {
 _FLOW_CALLS = frozenset(
     {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync", "cudaStreamWaitEvent"}
 )
-
-_LINEAR = (
-    '"Concrete Inputs": ["", "", ""], "Input type": ["float", "float", "float"], '
-    '"Input Strides": [[4096, 1], [4096, 1], [1]], "Input Dims": [[8192, 4096], [16384, 4096], [16384]]'
-)
-_SHAPES = {
-    "aten::linear": _LINEAR,
-    "aten::addmm": (
-        '"Concrete Inputs": ["", "", "", "1", "1"], "Input type": ["float", "float", "float", "Scalar", '
-        '"Scalar"], "Input Strides": [[1], [4096, 1], [1, 4096], [], []], '
-        '"Input Dims": [[16384], [8192, 4096], [4096, 16384], [], []]'
-    ),
-    "aten::mm": (
-        '"Concrete Inputs": ["", ""], "Input type": ["float", "float"], '
-        '"Input Strides": [[1, 16384], [4096, 1]], "Input Dims": [[16384, 8192], [8192, 4096]]'
-    ),
-    "c10d::allreduce_": (
-        '"Concrete Inputs": ["", "", "", "", "True", "-1"], '
-        '"Input type": ["TensorList", "", "", "", "Scalar", "Scalar"], '
-        '"Input Strides": [[[1]], [], [], [], [], []], "Input Dims": [[[6553600]], [], [], [], [], []]'
-    ),
-    "gloo:all_reduce": (
-        '"Concrete Inputs": [""], "Input type": ["float"], "Input Strides": [[1]], "Input Dims": [[6553600]]'
-    ),
-}
 
 
 class KinetoDump:
@@ -188,7 +164,7 @@ def _host_args(row: Row, place: int) -> str:
     sequence = ""
     if row["sequence_id"] is not None:
         sequence = f'"Sequence number": {row["sequence_id"]}, "Fwd thread id": {row["forward_thread"]}, '
-    shapes = f"{_SHAPES[row['name']]}, " if row["name"] in _SHAPES else ""
+    shapes = f"{ARGUMENTS[row['name']]}, " if row["name"] in ARGUMENTS else ""
     return f'{_external(row)}"Record function id": 0, {sequence}{shapes}"Ev Idx": {place}{_collective(row)}'
 
 

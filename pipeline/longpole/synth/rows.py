@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from longpole.events import RAW_SCHEMA
 from longpole.synth.made import RANKS_PER_HOST, US, group_text
+from longpole.synth.shapes import INPUTS
 
 COMPUTE_STREAM = 7
 COMM_STREAM = 20
@@ -203,6 +204,7 @@ class RankRows:
             process=self.process,
             thread=thread,
             external_id=self._n_external,
+            inputs=INPUTS.get(name),
             **columns,
         )
         return self._n_external

@@ -44,11 +44,18 @@ class Straggler:
     cause: str
     injection: Injection
     is_persistent: bool
+    largest_ppm: int
+    """By how much it makes a step longer at most, in millionths of one in which nothing is random."""
     known: dict[str, object] = field(default_factory=dict)
 
 
-def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float = DEFAULT_SIZE) -> MadeRun:
+def make(
+    case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float = DEFAULT_SIZE, slower_ppm: int = 0
+) -> MadeRun:
     """Return the run; `size` is by how much a step gets longer, as a share of it, where its straggler is at work.
+
+    Args:
+        slower_ppm: How much longer all transfers take, in millionths: no rank is slow, the network is.
 
     Raises:
         UsageError: A job of the case cannot have so many ranks, or the size or the seed is out of bounds.
@@ -62,6 +69,8 @@ def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float =
     size_ppm = round(size * 10**6)
     put_in = _stragglers(case, job, n_steps, seed, size_ppm) if size_ppm else ()
     stragglers = tuple(straggler for straggler in put_in if any(straggler.injection.amounts))
+    everyone = tuple(range(job.n_ranks))
+    network = [Injection("transfers", everyone, (slower_ppm,) * n_steps)] if slower_ppm else []
     return MadeRun(
         facts=tuple(
             replace(
@@ -70,8 +79,13 @@ def make(case: Case, n_ranks: int, n_steps: int, *, seed: int = 0, size: float =
             )
             for rank in range(n_ranks)
         ),
-        chunks=lambda: _chunks(job, [straggler.injection for straggler in stragglers], seed, n_steps, clocks),
-        known={"seed": seed, "size_ratio": size, "clock_reference_ns": BASE_NS + REFERENCE_NS},
+        chunks=lambda: _chunks(job, [*(s.injection for s in stragglers), *network], seed, n_steps, clocks),
+        known={
+            "seed": seed,
+            "size_ratio": size,
+            **({"slower_ppm": slower_ppm} if slower_ppm else {}),
+            "clock_reference_ns": BASE_NS + REFERENCE_NS,
+        },
         lists={
             "clocks": lambda: (
                 {"rank": rank, "host": clock.host, "offset_ns": clock.offset_ns, "drift_ppb": clock.drift_ppb}
@@ -119,6 +133,7 @@ def _answers(job: Job, stragglers: tuple[Straggler, ...], seed: int, n_steps: in
                 "ranks": list(straggler.injection.ranks),
                 "cause": straggler.cause,
                 "is_persistent": straggler.is_persistent,
+                "largest_ratio": straggler.largest_ppm / 10**6,
                 **straggler.known,
                 "steps": "all" if len(steps) == n_steps else [FIRST_STEP + step for step in steps],
                 "ns_per_step": int(saved.sum()) // len(steps),
@@ -146,7 +161,7 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
     def one(cause: str, where: Where, ranks: tuple[int, ...], like: tuple[int, ...], **known: object) -> Straggler:
         """Return what is the same in each step; `like` ranks cost as much in a run where nothing is random."""
         amount = _amount(job, where, like, size_ppm)
-        return Straggler(cause, Injection(where, ranks, (amount,) * n_steps), True, known)
+        return Straggler(cause, Injection(where, ranks, (amount,) * n_steps), True, size_ppm, known)
 
     if case == "compute":
         return (one("compute", "kernels", (rank,), (0,)),)
@@ -155,7 +170,8 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
     if case == "input":
         late = _amount(job, "batch", (0,), size_ppm)
         amounts = tuple(_varied(late, words[0]) for words in by_step)
-        return (Straggler("input", Injection("batch", (rank,), amounts), True),)
+        largest = _varied(size_ppm, max(words[0] % 513 for words in by_step))
+        return (Straggler("input", Injection("batch", (rank,), amounts), True, largest),)
     if case == "link":
         pair = who % (job.n_ranks // job.ranks_per_host // 2)
         hosts = (2 * pair, 2 * pair + 1)
@@ -181,6 +197,9 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
                     ),
                 ),
                 is_persistent=False,
+                largest_ppm=max(
+                    _varied(size_ppm, words[1]) for whose, words in zip(who_in, by_step, strict=True) if whose == one_of
+                ),
             )
             for one_of in sorted(set(who_in))
         )
@@ -213,6 +232,7 @@ def _pauses(job: Job, by_step: list[list[int]], size_ppm: int) -> tuple[Straggle
                 tuple(at.get(step, 0) for step in range(len(by_step))),
             ),
             is_persistent=False,
+            largest_ppm=size_ppm,
         )
         for rank, at in sorted(found.items())
     )

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from longpole.events import RAW_SCHEMA
 from longpole.synth.made import US
+from longpole.synth.shapes import INPUTS
 
 Times = npt.NDArray[np.int64]
 Row = dict[str, object]
@@ -49,6 +50,7 @@ class Sheet:
             process=self.process,
             thread=thread or self.process,
             external_id=self._n_external,
+            inputs=INPUTS.get(name),
             **columns,
         )
         return self._n_external
