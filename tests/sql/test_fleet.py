@@ -7,12 +7,12 @@ from typing import Any
 
 import duckdb
 
-from evaluation import connection, evaluate, rows
+from evaluation import connection, rows
 from longpole import catalog
 
 Value = float | None
 
-GIVEN = ("runs", "steps", "rank_steps", "ranks", "straggler_ranks", "run_measures")
+GIVEN = ("runs", "ranks", "straggler_ranks", "run_measures")
 
 
 def night(
@@ -50,7 +50,9 @@ def fleet() -> duckdb.DuckDBPyConnection:
 
 
 def made(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    evaluate(con, "fleet", [*GIVEN, "told_runs", "told_gates", "dumps"])
+    given = {*GIVEN, "told_runs", "told_gates", *catalog.data_names()}
+    for relation in catalog.leading_to(["fleet_regressions", "fleet_gates", "fleet_hosts"], given):
+        con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
     return con
 
 
