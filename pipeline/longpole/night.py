@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import fsspec
 
-from longpole import config, topology
+from longpole import config, remote, topology
 from longpole.discover import Candidate, find
 from longpole.errors import DumpError, LongpoleError, UsageError
 from longpole.store import Manifest, RankPlace, SeenFile, check_run_name
@@ -52,7 +52,8 @@ def runs_below(root: str, pattern: str) -> tuple[list[Found], list[str]]:
     try:
         fs, path = fsspec.core.url_to_fs(root)
     except (ImportError, ValueError) as error:
-        raise UsageError(f"{root} cannot be opened: {error}") from error
+        raise UsageError(f"{root} cannot be opened: {error}", remote.cure_of(error, root)) from error
+    fs.invalidate_cache()
     if not root or not fs.isdir(path):
         raise DumpError(f"{root!r} is no folder", "Name the folder that holds a folder for each run.")
     if pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
@@ -66,7 +67,7 @@ def runs_below(root: str, pattern: str) -> tuple[list[Found], list[str]]:
     found: dict[str, Found] = {}
     empty: list[str] = []
     for inside, folder in folders:
-        url = str(fs.unstrip_protocol(folder)) if not _is_local(fs.unstrip_protocol(folder)) else folder
+        url = folder if remote.is_local(root) else str(fs.unstrip_protocol(folder))
         run = _name(inside)
         if run in found:
             found[f"{run}?{len(found)}"] = Found(run, url, error=f"{found[run].folder} and {url} are both named {run}")
@@ -121,7 +122,7 @@ def _looked_at_again(run: Found, seconds: float, now: Callable[[], float]) -> Fo
 
 def _age(file: Candidate, now: float) -> float:
     """Return the seconds since a local file was written; an object of an object store is there whole."""
-    if not _is_local(file.url):
+    if not remote.is_local(file.url):
         return float("inf")
     try:
         return max(0.0, now - float(file.modified))
@@ -161,8 +162,10 @@ def config_of(run: Found, default: str | None) -> ToldConfig:
         with fs.open(path, "rb") as file:
             raw = file.read(_LARGEST_CONFIG + 1)
         text = raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LongpoleError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except UnicodeDecodeError as error:
+        raise LongpoleError(f"{path} is not UTF-8 text", "Write a run.toml there, or none.") from error
+    except remote.failures() as error:
+        raise LongpoleError(f"{path} cannot be read: {remote.reason(error)}", "Make it readable.") from error
     if len(raw) > _LARGEST_CONFIG:
         raise LongpoleError(f"{path} is larger than {_LARGEST_CONFIG} bytes", "A run.toml is a page of text.")
     settings = config.parse(text, path)
@@ -172,16 +175,12 @@ def config_of(run: Found, default: str | None) -> ToldConfig:
 def _places(named: str | None, path: str, run: Found) -> tuple[RankPlace, ...] | None:
     if named is None:
         return None
-    if not _is_local(run.folder):
+    if not remote.is_local(run.folder):
         raise LongpoleError(f"{path}: a topology file beside dumps at a URL is not read", "Give one with --config.")
     folder = Path(run.folder).resolve()
     if not (folder / named).resolve().is_relative_to(folder):
         raise LongpoleError(f"{path}: topology file {named!r} is not in the run's folder", "Put it beside run.toml.")
     return topology.load(named, path)
-
-
-def _is_local(url: str) -> bool:
-    return "://" not in url or url.startswith("file://")
 
 
 def _name(inside: str) -> str:

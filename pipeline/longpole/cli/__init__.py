@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 from rich.console import Console
 
-from longpole import __version__
+from longpole import __version__, remote
 from longpole.cli.options import log_line
 from longpole.errors import LongpoleError
 
@@ -76,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has had enough: no error, and nothing more to say on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        say(f"longpole: {error.filename or 'the system'}: {error.strerror or error}")
+    except remote.failures() as error:
+        say(f"longpole: {getattr(error, 'filename', None) or 'the system'}: {remote.reason(error)}")
         return 1
     return result if isinstance(result, int) else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -27,6 +28,9 @@ RankOption = Annotated[
         name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."
     ),
 ]
+
+
+_HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands
 
 
 def ingest(
@@ -59,9 +63,9 @@ def read_into(
     """Read the dumps into the run and return its manifest; the caller holds the run's lock."""
     settings, text = run_config.load(config)
     places = topology.load(settings.topology.file, config) if config and settings.topology.file else None
-    if config is None and run in store.runs():  # a run keeps the run.toml it was given
-        text = store.manifest(run).config
-        settings = run_config.parse(text, f"config.toml of run {run}")
+    before = store.known(run) if config is None else None
+    if before is not None and before.config:  # a run keeps the run.toml it was given
+        settings, text = run_config.parse(before.config, f"config.toml of run {run}"), before.config
     return read_files(store, run, find(dumps), settings, text, places, rank_from, work, console)
 
 
@@ -109,8 +113,9 @@ def recognised(candidates: list[Candidate], console: Log) -> list[Candidate]:
     """
     chosen: list[Candidate] = []
     wrong: list[str] = []
-    for candidate in candidates:
-        reason = reason_not_a_dump(candidate.url, candidate.name)
+    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+        reasons = list(pool.map(lambda c: reason_not_a_dump(c.url, c.name), candidates))
+    for candidate, reason in zip(candidates, reasons, strict=True):
         if reason is None or (candidate.looks_like_dump and not candidate.is_named):
             chosen.append(candidate)
         elif candidate.is_named:

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from longpole import __version__, night
+from longpole import __version__, night, remote
 from longpole.analyze import analyze_run, is_analyzed
 from longpole.cli.compare import compared
 from longpole.cli.ingest import read_files
@@ -116,7 +116,7 @@ def _do(store: Store, found: night.Found, config: str | None, work: Work, log: L
         return Outcome(found, "waiting")
     try:
         told = night.config_of(found, config)
-        before = store.manifest(found.run) if found.run in store.runs() else None
+        before = store.known(found.run)
         if before is not None:
             if night.is_unchanged(before, found, told) and is_analyzed(before):
                 return Outcome(found, "waiting" if found.growing else "unchanged")
@@ -128,8 +128,9 @@ def _do(store: Store, found: night.Found, config: str | None, work: Work, log: L
             analyze_run(store, found.run, run_tasks=work.runner("analyze"), memory=work.task_memory)
     except LongpoleError as error:
         return _failed(found, error.fact, log)
-    except OSError as error:
-        return _failed(found, f"{error.filename or found.folder}: {error.strerror or error}", log)
+    except remote.failures() as error:
+        name = getattr(error, "filename", None) or found.folder
+        return _failed(found, f"{name}: {remote.reason(error)}", log)
     log.milestone("run done", f"{found.run}: analyzed", run=found.run)
     return Outcome(found, "changed")
 
