@@ -152,7 +152,9 @@ def ingest_run(
     is_new = before is None or (before.config, before.topology) != (config_text, places)
     if before is not None and not is_new and all(r.is_known for r in results):
         return before
-    manifest = msgspec.structs.replace(_merge(store, run, before, results, config_text, rank_pattern), topology=places)
+    merged = _merge(store, run, before, results, config_text, rank_pattern)
+    seen = before.seen if before is not None else ()
+    manifest = msgspec.structs.replace(merged, topology=places, seen=seen)
     store.publish(manifest)
     return manifest
 
