@@ -20,6 +20,7 @@ class ReadOptions:
 
     threads: int = 1  # decoders beside the thread that reads and splits
     keep_python: bool = False  # Python frames are the bulk of some dumps
+    scratch: str | None = None  # folder for temporary files; None: the system's own
 
 
 class Reader(Protocol):
@@ -52,8 +53,9 @@ def reader_for(head: bytes, path: str) -> Reader:
     from longpole.formats import sniff
     from longpole.formats.kineto import KinetoReader
     from longpole.formats.nsys_recipe import NsysRecipeReader
+    from longpole.formats.sqlite_dump import SqliteReader
 
-    for reader in (KinetoReader(), NsysRecipeReader()):
+    for reader in (KinetoReader(), NsysRecipeReader(), SqliteReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))

@@ -24,13 +24,13 @@ def head_of(file: BinaryIO) -> bytes:
         return head
 
 
-def reason_not_a_dump(url: str, name: str) -> str | None:
-    """Return why the file is no dump of a known format, as a sentence; None where it is one."""
+def refusal_of(url: str, name: str) -> DumpError | None:
+    """Return why the file is no dump of a known format, and what to do; None where it is one."""
     try:
         with fsspec.open(url, "rb") as file:
             reader_for(head_of(file), name)
     except DumpError as error:
-        return error.fact
+        return error
     except OSError as error:
-        return f"{name} cannot be read: {error.strerror or error}"
+        return DumpError(f"{name} cannot be read: {error.strerror or error}", "Make it readable.")
     return None
