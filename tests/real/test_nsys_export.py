@@ -1,4 +1,4 @@
-"""One Nsight Systems export of two processes, each on its own device: two ranks with the answers of traces/README.md."""
+"""One Nsight Systems export, two processes, two devices: two ranks, with the answers of traces/README.md."""
 
 from __future__ import annotations
 

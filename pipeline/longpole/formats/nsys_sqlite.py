@@ -197,8 +197,8 @@ class _Reading:
             self.rows.add(**shared, category=_same("kernel", shared["n_rows"]), name=texts(names))
         if n_graphs:
             self.notes.append(
-                f"{n_graphs:,} launches of CUDA graphs are recorded as one piece of work each, communication within them"
-                " as compute: nsys profile --cuda-graph-trace=node tells their kernels apart"
+                f"{n_graphs:,} launches of CUDA graphs are recorded as one piece of work each, what is communication"
+                " in them as compute: nsys profile --cuda-graph-trace=node tells their kernels apart"
             )
 
     def calls(self) -> None:
