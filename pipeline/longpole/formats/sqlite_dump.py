@@ -6,12 +6,12 @@ from typing import BinaryIO
 
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
-from longpole.formats import ReadOptions, Sink, nsys_sqlite
+from longpole.formats import ReadOptions, Sink, nsys_sqlite, rpd
 from longpole.formats.sqlite_file import MAGIC, SqliteFile, on_disk
 
 
 class SqliteReader:
-    """Reads Nsight Systems' export."""
+    """Reads Nsight Systems' exports and ROCm's RPD."""
 
     name = "sqlite"
 
@@ -28,8 +28,10 @@ class SqliteReader:
         with on_disk(file, path, options.scratch) as local, SqliteFile(local, path) as database:
             if nsys_sqlite.is_export(database):
                 return nsys_sqlite.read(database, path, sink)
+            if rpd.is_profile(database):
+                return rpd.read(database, path, sink)
             shown = ", ".join(sorted(database.tables)[:5]) or "none"
             raise DumpError(
                 f"{path} is an SQLite database of no known profiler (its first tables: {shown[:200]})",
-                "Of SQLite, Nsight Systems' exports are read: nsys export --type sqlite REPORT.nsys-rep",
+                "Of SQLite, ROCm's RPD is read, and Nsight Systems' exports: nsys export --type sqlite REPORT.nsys-rep",
             )
