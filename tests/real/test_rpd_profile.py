@@ -50,7 +50,8 @@ def test_every_row_of_the_file_is_an_event(profile: Session, plain: sqlite3.Conn
 def test_kinds_and_summed_time_are_those_of_plain_sql(profile: Session, plain: sqlite3.Connection) -> None:
     found = _rows(
         profile,
-        "SELECT kind, count(*), sum(duration_ns)::BIGINT FROM events WHERE kind IS NOT NULL GROUP BY kind ORDER BY kind",
+        "SELECT kind, count(*), sum(duration_ns)::BIGINT FROM events WHERE kind IS NOT NULL GROUP BY kind"
+        " ORDER BY kind",
     )
     expected = plain.execute(
         "SELECT CASE WHEN k.string LIKE 'Copy%' THEN 'copy' ELSE 'compute' END AS kind, count(*), sum(end - start)"

@@ -36,7 +36,7 @@ _Ids = npt.NDArray[np.int64]
 
 def is_profile(file: SqliteFile) -> bool:
     """Return whether the database has the tables of RPD."""
-    return _NEEDED <= file.tables
+    return file.tables >= _NEEDED
 
 
 def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
