@@ -6,12 +6,12 @@ from typing import BinaryIO
 
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
-from longpole.formats import ReadOptions, Sink, nsys_sqlite, rpd
+from longpole.formats import ReadOptions, Sink, nsys_sqlite, rocprofv3, rpd
 from longpole.formats.sqlite_file import MAGIC, SqliteFile, on_disk
 
 
 class SqliteReader:
-    """Reads Nsight Systems' exports and ROCm's RPD."""
+    """Reads Nsight Systems' exports and ROCm's RPD and rocpd."""
 
     name = "sqlite"
 
@@ -30,8 +30,11 @@ class SqliteReader:
                 return nsys_sqlite.read(database, path, sink)
             if rpd.is_profile(database):
                 return rpd.read(database, path, sink)
+            if rocprofv3.recordings(database):
+                return rocprofv3.read(database, path, sink)
             shown = ", ".join(sorted(database.tables)[:5]) or "none"
             raise DumpError(
                 f"{path} is an SQLite database of no known profiler (its first tables: {shown[:200]})",
-                "Of SQLite, ROCm's RPD is read, and Nsight Systems' exports: nsys export --type sqlite REPORT.nsys-rep",
+                "Of SQLite, ROCm's RPD and rocpd are read, and Nsight Systems' exports:"
+                " nsys export --type sqlite REPORT.nsys-rep",
             )
