@@ -15,6 +15,9 @@ TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 
 SETS = ("nanogpt-8x-h100", "torchrec-4x-v100", "megatron-tp8-a100", "dlrm-8x-v100", "gloo-4x-cpu")
 
+PRICED = ("nanogpt-8x-h100", "torchrec-4x-v100")
+"""Sets with stragglers whose cost is known."""
+
 
 @pytest.fixture(scope="session")
 def traces() -> Path:
@@ -29,7 +32,7 @@ def real_store(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Return a store with a run for each set and each single dump."""
     store = Store(str(tmp_path_factory.mktemp("real") / "store"))
     for name in SETS:
-        make_run(store, name, [traces / name])
+        make_run(store, name, [traces / name], has_what_ifs=name in PRICED)
     for dump in sorted((traces / "single").glob("*.json.gz")):
         make_run(store, dump.name.split(".")[0], [dump])
     return store
