@@ -210,12 +210,15 @@ def test_processes_that_number_alike_are_ranks_of_their_own_with_their_own_steps
     assert "2 processes in one dump: one rank each" in notes
 
 
-def test_what_processes_without_device_work_did_is_left_out_and_counted(tmp_path: Path) -> None:
-    rows, facts = read(write(tmp_path / "a.sqlite", two_processes()))
+def test_what_processes_without_kernels_did_is_left_out_and_counted(tmp_path: Path) -> None:
+    fill = {"start": 3, "end": 4, "deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": pid(150), "bytes": 8}
+    rows, facts = read(write(tmp_path / "a.sqlite", {**two_processes(), CUPTI + "MEMSET": [fill]}))
 
     assert {r["process"] for r in rows} == {144, 145}
     assert facts.processes == (144, 145)
-    assert facts.skipped == (("ranges of processes without device work", 1),)
+    assert facts.skipped == (
+        ("device work of processes without kernels", 1), ("ranges of processes without kernels", 1),
+    )  # fmt: skip
 
 
 def test_an_export_in_gzip_reads_alike(tmp_path: Path) -> None:

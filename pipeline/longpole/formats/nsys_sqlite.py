@@ -27,7 +27,8 @@ _CUPTI = "CUPTI_ACTIVITY_KIND_"
 _KERNELS, _COPIES, _FILLS = _CUPTI + "KERNEL", _CUPTI + "MEMCPY", _CUPTI + "MEMSET"
 _GRAPHS, _CALLS, _SYNCS = _CUPTI + "GRAPH_TRACE", _CUPTI + "RUNTIME", _CUPTI + "SYNCHRONIZATION"
 _RECORDS, _RANGES = _CUPTI + "CUDA_EVENT", "NVTX_EVENTS"
-_DEVICE_TABLES = (_KERNELS, _COPIES, _FILLS, _GRAPHS)
+_KERNEL_TABLES = (_KERNELS, _GRAPHS)
+_DEVICE_TABLES = (*_KERNEL_TABLES, _COPIES, _FILLS)
 
 _NO_ID = 0xFFFF_FFFF  # of a stream or an event: none
 _PUSH_POP, _START_END, _MARK = 59, 60, 34  # ENUM_NSYS_EVENT_TYPE
@@ -95,15 +96,16 @@ class _Reading:
                 f"{self.path} is an Nsight Systems export whose table StringIds has no key", "Export it again."
             )
         self._names: Lookup = found
-        self._processes = self._device_processes()
+        # One that only copies or fills, as a monitor does, is no rank beside those that compute.
+        self._processes = self._processes_in(_KERNEL_TABLES) or self._processes_in(_DEVICE_TABLES)
         self._mask = 0xFF_FFFF  # of a process: its number, and where two machines' are equal all that names it
         if len({p & self._mask for p in self._processes}) < len(self._processes):
             self._mask = (1 << 40) - 1
 
-    def _device_processes(self) -> set[int]:
-        """Return the processes that did work on a device, as the export numbers them without a thread."""
+    def _processes_in(self, tables: tuple[str, ...]) -> set[int]:
+        """Return the processes that tables of device work name, as the export numbers them without a thread."""
         found: set[int] = set()
-        for table in _DEVICE_TABLES:
+        for table in tables:
             for (ids,) in self.file.batches(table, [("globalPid", "integer")]):
                 found.update({(i >> 24) & ((1 << 40) - 1) for i in set(ids) if i is not None})
                 if len(found) > _MOST_PROCESSES:
@@ -114,7 +116,7 @@ class _Reading:
         return found
 
     def _mine(self, ids: pa.Array, what: str) -> tuple[pa.Array, pa.Array | None]:
-        """Return the processes of global ids, and which rows belong to one that has device work; count the others."""
+        """Return the processes of global ids, and which rows belong to one that is a rank; count the others."""
         whole = pc.bit_wise_and(pc.shift_right(ids, 24), (1 << 40) - 1)
         process = pc.bit_wise_and(whole, self._mask)
         if not self._processes:
@@ -135,7 +137,7 @@ class _Reading:
         """Yield the rows of device work and those columns of theirs that all such tables share."""
         shared = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "graphNodeId")
         for batch in self._batches(table, *((name, "integer") for name in (*shared, *more))):
-            process, mine = self._mine(integers(batch["globalPid"]), "device work that does not say its process")
+            process, mine = self._mine(integers(batch["globalPid"]), "device work of processes without kernels")
             yield (
                 batch,
                 {
@@ -208,7 +210,7 @@ class _Reading:
             *(("correlationId", "integer"), ("nameId", "integer"), ("eventClass", "integer")),
         ):
             ids = integers(batch["globalTid"])
-            process, mine = self._mine(ids, "calls of processes without device work")
+            process, mine = self._mine(ids, "calls of processes without kernels")
             names = [n if n is not None else "(unnamed call)" for n in self._names.first(batch["nameId"])]
             drivers = [c == _DRIVER or (n.startswith("cu") and not n.startswith("cuda"))
                        for c, n in zip(batch["eventClass"], names, strict=True)]  # fmt: skip
@@ -230,7 +232,7 @@ class _Reading:
         for batch in self._batches(_SYNCS, *((n, "integer") for n in (*columns, "syncType", "eventId", "eventSyncId"))):
             n_rows = len(batch["start"])
             ids = integers(batch["globalPid"])
-            process, mine = self._mine(ids, "synchronisations of processes without device work")
+            process, mine = self._mine(ids, "synchronisations of processes without kernels")
             waits = [kind == _STREAM_WAIT for kind in batch["syncType"]]
             stream, correlation = records.of(process, nonzero(integers(batch["eventSyncId"])), pa.array(waits))
             self.rows.add(
@@ -270,7 +272,7 @@ class _Reading:
             *(("text", "text"), ("textId", "integer"), ("globalTid", "integer")),
         ):
             ids = integers(batch["globalTid"])
-            process, mine = self._mine(ids, "ranges of processes without device work")
+            process, mine = self._mine(ids, "ranges of processes without kernels")
             is_range = pa.array([kind in (_PUSH_POP, _START_END) for kind in batch["eventType"]], pa.bool_())
             others = pc.invert(is_range) if mine is None else pc.and_(mine, pc.invert(is_range))
             if n_others := count(others):

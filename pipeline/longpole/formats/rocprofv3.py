@@ -48,19 +48,10 @@ def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
     parts = [_Recording(file, path, rows, end) for end in ends]
     for part in parts:
         part.kernels()
-        part.copies()
-    processes: set[int] = set()
+    processes = _apart(parts, path)  # one that only copies is no rank beside those that compute
     for part in parts:
-        if processes & part.processes:
-            raise DumpError(
-                f"{path} has two recordings of process {min(processes & part.processes)}",
-                "Give the files as rocprofv3 wrote them, one a process.",
-            )
-        processes |= part.processes
-    if len(processes) > _MOST_RECORDINGS:
-        raise DumpError(
-            f"{path} has device work of more than {_MOST_RECORDINGS} processes", "Record one machine in one file."
-        )
+        part.copies(processes)
+    processes = processes or _apart(parts, path)
     for part in parts:
         part.regions(processes)
     n_skipped = rows.skipped.total()
@@ -79,6 +70,23 @@ def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
         samples=(*file.damage, *rows.samples()),
         is_truncated=bool(file.damage),
     )
+
+
+def _apart(parts: list[_Recording], path: str) -> set[int]:
+    """Return the processes of all recordings."""
+    processes: set[int] = set()
+    for part in parts:
+        if processes & part.processes:
+            raise DumpError(
+                f"{path} has two recordings of process {min(processes & part.processes)}",
+                "Give the files as rocprofv3 wrote them, one a process.",
+            )
+        processes |= part.processes
+    if len(processes) > _MOST_RECORDINGS:
+        raise DumpError(
+            f"{path} has device work of more than {_MOST_RECORDINGS} processes", "Record one machine in one file."
+        )
+    return processes
 
 
 class _Extra(msgspec.Struct):
@@ -132,16 +140,14 @@ class _Recording:
     def _work(
         self, batch: dict[str, list[Any]], category: str, names: list[str], devices: list[int | None]
     ) -> dict[str, Any]:
-        """Return what the columns of kernels and copies share, and note whose they are."""
-        owners = self._pids.first(batch["pid"])
-        self.processes.update(o for o in owners if o is not None)
+        """Return what the columns of kernels and copies share."""
         return {
             "n_rows": len(names),
             "start": integers(batch["start"]),
             "end": integers(batch["end"]),
             "category": texts([category] * len(names)),
             "name": texts(names),
-            "process": integers(owners),
+            "process": integers(self._pids.first(batch["pid"])),
             "device": integers(devices),
             "stream": integers(batch["stream_id"]),
             "correlation_id": nonzero(integers(self._events.first(batch["event_id"]))),
@@ -159,27 +165,28 @@ class _Recording:
                 [-(-i // g) if i is not None and g else None for i, g in zip(item, group, strict=True)]
                 for item, group in zip(items, groups, strict=True)
             ]
+            self.processes.update(p for p in self._pids.first(batch["pid"]) if p is not None)
             self.rows.add(
                 **self._work(batch, "kernel", names, [self._device(a) for a in batch["agent_id"]]),
                 grid=triples(*blocks),
                 block=triples(*groups),
             )
 
-    def copies(self) -> None:
+    def copies(self, processes: set[int]) -> None:
         shared = ("pid", "dst_agent_id", "src_agent_id", "name_id", "size", "stream_id", "start", "end", "event_id")
         for batch in self._batches(_COPIES, *shared):
             names = [name or "(unnamed copy)" for name in self._strings.first(batch["name_id"])]
             devices = [self._device(*pair) for pair in zip(batch["dst_agent_id"], batch["src_agent_id"], strict=True)]
-            self.rows.add(**self._work(batch, "memcpy", names, devices), n_bytes=integers(batch["size"]))
+            work = self._work(batch, "memcpy", names, devices)
+            if not processes:
+                self.processes.update(work["process"].drop_null().to_pylist())
+            mine = self._mine(work["process"], processes, "copies of processes without kernels")
+            self.rows.add(**work, keep=mine, n_bytes=integers(batch["size"]))
 
     def regions(self, processes: set[int]) -> None:
         for batch in self._batches(_REGIONS, "pid", "tid", "start", "end", "name_id", "event_id", "extdata"):
             process = integers(self._pids.first(batch["pid"]))
-            mine = None
-            if processes:
-                mine = pc.is_in(process, value_set=integers(sorted(processes)))
-                if others := mine.false_count:
-                    self.rows.skipped["regions of processes without device work"] += others
+            mine = self._mine(process, processes, "regions of processes without kernels")
             found = [
                 self._region(*row)
                 for row in zip(self._strings.first(batch["name_id"]), batch["event_id"], batch["extdata"], strict=True)
@@ -196,6 +203,15 @@ class _Recording:
                 thread=integers(self._tids.first(batch["tid"])),
                 correlation_id=nonzero(pc.if_else(is_call, integers([number for _, _, number in found]), None)),
             )
+
+    def _mine(self, process: pa.Array, processes: set[int], what: str) -> pa.Array | None:
+        """Return which rows belong to a process that is a rank; count the others."""
+        if not processes:
+            return None
+        mine = pc.is_in(process, value_set=integers(sorted(processes)))
+        if others := mine.false_count:
+            self.rows.skipped[what] += others
+        return mine
 
     def _region(self, name: str | None, event: int | None, extra: str | None) -> tuple[str, str, int | None]:
         """Return category, name and call number of a region; what a marker says is in what is stored besides."""

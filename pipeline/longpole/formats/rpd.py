@@ -26,7 +26,7 @@ NAME = "rpd"
 _OPS, _API, _LINKS = "rocpd_op", "rocpd_api", "rocpd_api_ops"
 _NEEDED = frozenset({_OPS, _API, "rocpd_string"})
 _MOST_LINKS = 1 << 24
-_MOST_PROCESSES = 64
+_MOST_PAIRS = 4_096  # of a device and a process that used it
 _MARKER = "UserMarker"
 _PROFILER = ("hcc_activity_callback", "rpdflush")
 _RUNTIME = ("hip", "hsa", "roctx")
@@ -106,20 +106,23 @@ class _Reading:
         return [int(call) if is_found else None for call, is_found in zip(self._api_ids[places], found, strict=True)]
 
     def _device_processes(self) -> tuple[set[int], dict[int | None, int]]:
-        """Return the processes that launched operations, and the one of each device's first launch."""
-        processes: set[int] = set()
-        of_device: dict[int | None, int] = {}
-        for batch in self._batches(_OPS, "id", "gpuId"):
+        """Return the processes that launched kernels, else those that launched anything, and the first of each device."""
+        seen: set[tuple[int | None, int, bool]] = set()
+        for batch in self._batches(_OPS, "id", "gpuId", "opType_id"):
             owners = self._calls.first(self._calls_of(batch["id"]))
-            for device, owner in set(zip(batch["gpuId"], owners, strict=True)):
-                if owner is not None:
-                    processes.add(owner)
-                    of_device[device] = min(owner, of_device.get(device, owner))
-            if len(processes) > _MOST_PROCESSES:
+            are_kernels = [_category(kind or "") == "kernel" for kind in self._strings.first(batch["opType_id"])]
+            seen.update(row for row in zip(batch["gpuId"], owners, are_kernels, strict=True) if row[1] is not None)
+            if len(seen) > _MOST_PAIRS:
                 raise DumpError(
-                    f"{self.path} has device work of more than {_MOST_PROCESSES} processes",
+                    f"{self.path} has device work of more than {_MOST_PAIRS} pairs of device and process",
                     "Record one machine in one file.",
                 )
+        # One that only copies or fills is no rank beside those that compute.
+        ranked = {row for row in seen if row[2]} or seen
+        processes = {owner for _, owner, _ in ranked}
+        of_device: dict[int | None, int] = {}
+        for device, owner, _ in ranked:
+            of_device[device] = min(owner, of_device.get(device, owner))
         return processes, of_device
 
     def operations(self) -> None:
@@ -132,17 +135,20 @@ class _Reading:
             kinds = self._strings.first(batch["opType_id"])
             told = self._strings.first(batch["description_id"])
             categories = [_category(kind or "") for kind in kinds]
+            process = integers(
+                [self._of_device.get(d) if o is None else o for o, d in zip(owners, batch["gpuId"], strict=True)]
+            )
+            mine = self._mine(process, "operations of processes without kernels")
             sizes = [self._size(c, call) for c, call in zip(categories, launched_by, strict=True)]
             shapes = [self._shape(c, call) for c, call in zip(categories, launched_by, strict=True)]
             self.rows.add(
                 n_rows=len(kinds),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
+                keep=mine,
                 category=texts(categories),
                 name=texts([t or k or "(unnamed operation)" for t, k in zip(told, kinds, strict=True)]),
-                process=integers(
-                    [self._of_device.get(d) if o is None else o for o, d in zip(owners, batch["gpuId"], strict=True)]
-                ),
+                process=process,
                 device=integers(batch["gpuId"]),
                 stream=integers(batch["queueId"]),
                 correlation_id=integers(launched_by),
@@ -152,6 +158,15 @@ class _Reading:
             )
         if n_unlinked:
             self.notes.append(f"{n_unlinked:,} operations have no call that launched them")
+
+    def _mine(self, process: pa.Array, what: str) -> pa.Array | None:
+        """Return which rows belong to a process that is a rank; count the others."""
+        if not self._processes:
+            return None
+        mine = pc.is_in(process, value_set=integers(sorted(self._processes)))
+        if others := mine.false_count:
+            self.rows.skipped[what] += others
+        return mine
 
     def _size(self, category: str, call: int | None) -> int | None:
         row = self._copies.row(call) if self._copies and category in {"memcpy", "memset"} else None
@@ -165,11 +180,7 @@ class _Reading:
         columns = ("id", "pid", "tid", "start", "end", "apiName_id", "args_id")
         for batch in self._batches(_API, *columns):
             process = integers(batch["pid"])
-            mine = None
-            if self._processes:
-                mine = pc.is_in(process, value_set=integers(sorted(self._processes)))
-                if others := mine.false_count:
-                    self.rows.skipped["calls of processes without device work"] += others
+            mine = self._mine(process, "calls of processes without kernels")
             names = self._strings.first(batch["apiName_id"])
             told = self._strings.first(batch["args_id"])
             found = [self._call(*row) for row in zip(batch["id"], names, told, strict=True)]

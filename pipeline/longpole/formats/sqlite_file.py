@@ -25,7 +25,7 @@ MAGIC = b"SQLite format 3\0"
 LONGEST_TEXT = 4_096
 """Characters kept of one text; names of kernels of two thousand are real."""
 
-_ROWS = 4_096  # of a batch
+_ROWS = 16_384  # of a batch
 _HEADER_BYTES = 100
 _SMALLEST_ROW = 5  # bytes: the cell's pointer, the sizes of row, key and header, and one column's type
 _LARGEST_CELL = 16 << 20
