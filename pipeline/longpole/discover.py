@@ -16,7 +16,7 @@ from longpole.errors import DumpError, LongpoleError, UsageError
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
-_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet", *_DATABASES, *_REPORTS)
+_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet", *_DATABASES)
 
 _TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dumps
 
@@ -119,7 +119,7 @@ def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     listed = ((p, {}) for p in _local_names(folder)) if is_local else fs.find(folder, detail=True).items()
     for path, info in listed:
         inside = PurePosixPath(path).parts[depth:]
-        if not path.lower().endswith(_DUMP_ENDINGS) or any(_is_left_out(part, True) for part in inside):
+        if not path.lower().endswith((*_DUMP_ENDINGS, *_REPORTS)) or any(_is_left_out(part, True) for part in inside):
             continue
         if not is_local:
             yield path, info

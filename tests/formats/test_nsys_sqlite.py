@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from formats.nsys_files import CUPTI, call, kernel, marked, pid, read, write
+from longpole.cli.ingest import recognised
+from longpole.cli.options import stderr
+from longpole.discover import find
 from longpole.errors import DumpError
 from longpole.events import Device
 from longpole.session import Session
@@ -208,6 +211,35 @@ def test_processes_that_number_alike_are_ranks_of_their_own_with_their_own_steps
         (0, 5, 1_000, 1_500, 300), (0, 6, 1_500, 2_500, 300), (1, 5, 1_000, 1_530, 300), (1, 6, 1_530, 2_530, 300),
     ]  # fmt: skip
     assert "2 processes in one dump: one rank each" in notes
+
+
+def test_exports_of_two_nodes_with_two_processes_each_are_four_ranks(tmp_path: Path) -> None:
+    for node, late in ((0, 0), (1, 7)):
+        tables = two_processes()
+        tables[CUPTI + "KERNEL"] = [{**row, "end": int(str(row["end"])) + late} for row in tables[CUPTI + "KERNEL"]]
+        write(tmp_path / f"node{node}.sqlite", tables)
+    store = Store(str(tmp_path / "store"))
+    make_run(store, "nodes", [tmp_path / "node0.sqlite", tmp_path / "node1.sqlite"], rank_pattern=r"node(\d+)\.sqlite")
+
+    with Session(store) as session:
+        found = session.con.execute(
+            "SELECT rank, process, min(duration_ns) FROM events WHERE kind IS NOT NULL GROUP BY ALL ORDER BY rank"
+        ).fetchall()
+
+    assert found == [(0, 144, 300), (1, 145, 300), (2, 144, 307), (3, 145, 307)]
+
+
+def test_a_report_beside_its_export_is_left_out_with_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "report_rank0.sqlite", two_processes())
+    (tmp_path / "report_rank0.nsys-rep").write_bytes(b"\x01")
+    monkeypatch.setenv("COLUMNS", "400")
+
+    chosen = recognised(find([str(tmp_path)]), stderr())
+
+    assert [Path(c.name).name for c in chosen] == ["report_rank0.sqlite"]
+    assert "report_rank0.nsys-rep is an Nsight Systems report, not a profiler dump" in capsys.readouterr().err
 
 
 def test_what_processes_without_kernels_did_is_left_out_and_counted(tmp_path: Path) -> None:

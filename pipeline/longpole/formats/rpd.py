@@ -106,7 +106,7 @@ class _Reading:
         return [int(call) if is_found else None for call, is_found in zip(self._api_ids[places], found, strict=True)]
 
     def _device_processes(self) -> tuple[set[int], dict[int | None, int]]:
-        """Return the processes that launched kernels, else those that launched anything, and the first of each device."""
+        """Return the processes that launched kernels, or else anything, and the first of each device."""
         seen: set[tuple[int | None, int, bool]] = set()
         for batch in self._batches(_OPS, "id", "gpuId", "opType_id"):
             owners = self._calls.first(self._calls_of(batch["id"]))
