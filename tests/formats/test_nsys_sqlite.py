@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -282,3 +283,36 @@ def test_a_report_that_was_not_exported_gets_the_command_that_does(tmp_path: Pat
 
     assert error.value.fact == "my run.nsys-rep is an Nsight Systems report, not a profiler dump"
     assert error.value.cure == "Export it first: nsys export --type sqlite 'my run.nsys-rep'"
+
+
+def test_a_run_may_have_kineto_on_one_rank_and_nsight_on_another(tmp_path: Path) -> None:
+    epoch_us = 1_700_000_000_000_000
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#5", "pid": 9, "tid": 9, "ts": epoch_us + 1,
+         "dur": 9},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": epoch_us + 2,
+         "dur": 1, "args": {"correlation": 11}},
+        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32", "pid": 0, "tid": 7,
+         "ts": epoch_us + 4, "dur": 4, "args": {"device": 0, "stream": 7, "correlation": 11}},
+    ]  # fmt: skip
+    (tmp_path / "rank0.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    write(
+        tmp_path / "rank1.sqlite",
+        {
+            CUPTI + "KERNEL": [kernel(6_000, 8_000, demangledName=2)],
+            CUPTI + "RUNTIME": [call(2_000, 3_000)],
+            "NVTX_EVENTS": [marked(1_000, 10_000, "ProfilerStep#5, op_id = 2")],
+            "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": epoch_us * 1_000}],
+        },
+    )
+    store = Store(str(tmp_path / "store"))
+    make_run(store, "mixed", [tmp_path])
+
+    with Session(store) as session:
+        dumps = session.con.execute("SELECT rank, format FROM dumps ORDER BY rank").fetchall()
+        met = session.con.execute(
+            "SELECT step, rank, end_ns - 1700000000000000000, is_last FROM collectives ORDER BY rank"
+        ).fetchall()
+
+    assert dumps == [(0, "kineto"), (1, "nsys")]
+    assert met == [(5, 0, 8_000, False), (5, 1, 8_000, True)]
