@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "pipeline" / "longpole"
 LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
-        *("catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"),
+        *("catalog", "session", "store", "remote", "lock", "topology", "formats", "discover", "engine", "cluster"),
         *("chrome_trace", "timelines", "presets", "plan", "whatif"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},

@@ -12,6 +12,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from longpole import remote
 from longpole.errors import DumpError, LongpoleError, UsageError
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
@@ -70,14 +71,15 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
         try:
             fs, path = fsspec.core.url_to_fs(given)
         except (ImportError, ValueError) as error:
-            raise UsageError(f"{given} cannot be opened: {error}") from error
+            raise UsageError(f"{given} cannot be opened: {error}", remote.cure_of(error, given)) from error
+        fs.invalidate_cache()  # dumps are still being written
         try:
             for candidate in _expand(fs, path, given):
                 _refuse_chain(candidate.url)
                 found.setdefault(candidate.url, candidate)
-        except OSError as error:
-            reason = error.strerror or str(error) or type(error).__name__
-            raise DumpError(f"{error.filename or given} cannot be read: {reason}", "Make it readable.") from error
+        except remote.failures() as error:
+            name = getattr(error, "filename", None) or given
+            raise DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.") from error
     return sorted(found.values(), key=lambda c: c.url)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import duckdb
-import fsspec
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, timelines
+from longpole import __version__, catalog, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
@@ -22,7 +24,7 @@ from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, reader_for
 from longpole.formats.probe import head_of
-from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, content_of, file_digest, key_of
 
 EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
@@ -34,6 +36,9 @@ text, which may spill."""
 
 MAX_DEVICES = 64
 """Devices of one process: each becomes a rank with its own copy of the host's events, so a made-up number must not."""
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def ingest_run(
     Raises:
         LongpoleError: No dump can be read, ranks cannot be told, or two dumps of a rank overlap.
     """
-    before = _manifest_or_none(store, run)
+    before = store.known(run)
     config_key = key_of(config.ingest_key(), rank_pattern)
     others = timelines.of_job([c.url for c in candidates if not c.is_named], run)
     candidates = [c for c in candidates if c.url not in others]
@@ -159,18 +164,24 @@ def read_dump(task: ReadTask) -> ReadResult:
     store = Store(task.store_url)
     with store.scratch() as folder:
         try:
-            content = _content_of(task.dump)
+            local = None if remote.is_local(task.dump.url) else folder / "dump"
+            content = _content_of(task.dump, local)
             if timelines.is_timeline(task.dump.url):
                 return _read_timeline(task, store, folder, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
-            facts = _read_raw(task, raw)
+            facts = _read_raw(task, local, raw)
         except DumpError as error:
             return ReadResult(task.dump, "", error=error.fact)
-        except OSError as error:
-            return ReadResult(task.dump, "", error=f"{task.dump.name} cannot be read: {error.strerror or error}")
+        except remote.failures() as error:
+            if getattr(error, "errno", None) in _FULL:  # of this machine: the dump is as good as it was
+                raise LongpoleError(
+                    f"{folder.parent} cannot be written: {remote.reason(error)}",
+                    "Free space on it, or set TMPDIR to a folder with more.",
+                ) from error
+            return ReadResult(task.dump, "", error=f"{task.dump.name} cannot be read: {remote.reason(error)}")
         if facts.n_stored == 0:
             return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
         try:
@@ -193,11 +204,11 @@ def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ..
     """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
     if manifest is None:
         return ()
-    whole = (f for f in manifest.of("events") if store.is_whole(manifest.run, f))
     ops = manifest.of(timelines.TABLE)
-    are_whole = all(store.is_whole(manifest.run, f) for f in ops)
+    whole = store.whole(manifest.run, (*manifest.of("events"), *ops))
+    are_whole = whole.issuperset(ops)
     return (
-        *((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in whole),
+        *((content_of(f), f.inputs) for f in manifest.of("events") if f in whole),
         *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
     )
 
@@ -207,20 +218,22 @@ def _inputs_of(content: str, config_key: str) -> str:
     return key_of(content, config_key, SCHEMA_VERSION, catalog.fingerprint("dump"), __version__)
 
 
-def _content_of(dump: Candidate) -> str:
-    import hashlib
-
+def _content_of(dump: Candidate, copy: Path | None) -> str:
+    """Return the hash of a dump's content, and leave a copy where one is wanted: it is fetched once."""
     digest = hashlib.blake2b(digest_size=16)
-    with fsspec.open(dump.url, "rb") as file:
+    with remote.open_file(dump.url) as file, contextlib.ExitStack() as stack:
+        target = stack.enter_context(copy.open("wb")) if copy is not None else None
         while block := file.read(1 << 20):
             digest.update(block)
+            if target is not None:
+                target.write(block)
     return digest.hexdigest()
 
 
-def _read_raw(task: ReadTask, target: Path) -> DumpFacts:
+def _read_raw(task: ReadTask, local: Path | None, target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    with fsspec.open(task.dump.url, "rb") as file:
+    with remote.open_file(task.dump.url if local is None else str(local)) as file:
         reader = reader_for(head_of(file), task.dump.name)
         file.seek(0)
         with pq.ParquetWriter(
@@ -341,10 +354,6 @@ def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> N
     )
 
 
-def _manifest_or_none(store: Store, run: str) -> Manifest | None:
-    return store.manifest(run) if run in store.runs() else None
-
-
 def _merge(
     store: Store,
     run: str,
@@ -370,7 +379,7 @@ def _merge(
     files = [
         f
         for f in (before.files if before else ())
-        if (f.table != "events" or PurePosixPath(f.path).name.removesuffix(".parquet") in kept_contents)
+        if (f.table != "events" or content_of(f) in kept_contents)
         and (f.table != timelines.TABLE or timelines.content_of(f) in kept_contents)
     ]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
@@ -395,7 +404,7 @@ def _merge(
             continue
         for place, device in enumerate(result.devices):
             rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
-            path = f"events/rank={rank:05d}/{result.content}.parquet"
+            path = f"events/rank={rank:05d}/{result.content}.{device.inputs}.parquet"
             store.move(run, device.staged, path)
             files.append(
                 PublishedFile(

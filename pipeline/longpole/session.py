@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 
 from longpole import catalog
 from longpole.errors import LongpoleError, StoreError, UsageError
+from longpole.remote import LeanHandler
 from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
 from longpole.text import printable
 
@@ -132,7 +134,7 @@ class Session:
         self.con.execute("SET enable_progress_bar = false")
         self.con.execute("SET asof_loop_join_threshold = 0")
         self.con.execute("SET temp_directory = $1", [self._spill.name])
-        filesystem = LocalFileSystem() if store.is_local else PyFileSystem(FSSpecHandler(store.fs))
+        filesystem = LocalFileSystem() if store.is_local else PyFileSystem(LeanHandler(store.fs))
         for relation in _stored_relations():
             self._add_view(store, manifests, relation, filesystem)
         self._add_dumps(manifests)
@@ -202,7 +204,7 @@ def _given() -> set[str]:
 
 
 class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]
-    """A dataset that reads little ahead.
+    """A dataset that reads little ahead, and of a few steps a few row groups.
 
     What is read ahead lies beside DuckDB's memory limit. By Arrow's own defaults (16 batches of 131,072 rows from each
     of 4 files) a scan of 8 million events with all their columns holds 2.1 GB and takes 11.5 s, so 0.5 GB and 5.3 s.
@@ -210,7 +212,46 @@ class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def scanner(self, **options: Any) -> ds.Scanner:
         """Return a scanner; DuckDB gives it the columns and the filter of a query."""
-        return super().scanner(**{"batch_size": 32_768, "batch_readahead": 4, "fragment_readahead": 2, **options})
+        few = {"batch_size": 32_768, "batch_readahead": 4, "fragment_readahead": 2, **options}
+        wanted = options.get("filter")
+        if wanted is None or "step" not in str(wanted):
+            return super().scanner(**few)
+        return _of_steps(self, wanted).scanner(**few)
+
+
+def _of_steps(dataset: ds.FileSystemDataset, wanted: ds.Expression) -> ds.FileSystemDataset:
+    """Return the dataset without row groups of other steps than those wanted.
+
+    Arrow itself leaves no row group out whose column has a NULL, and among events of a step are always some of none.
+    So it is asked twice: may a row with a step of the group's be wanted, and one with none?
+    """
+    fragments = list(dataset.get_fragments(filter=wanted))
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        list(pool.map(lambda f: f.ensure_complete_metadata(), fragments))
+    asked = []
+    for n, fragment in enumerate(fragments):
+        for group in fragment.row_groups:
+            step = (group.statistics or {}).get("step")
+            cases = [ds.field("step").is_null()]
+            cases += [(ds.field("step") >= step["min"]) & (ds.field("step") <= step["max"])] if step else []
+            asked += [
+                dataset.format.make_fragment(
+                    f"{n}/{group.id}",
+                    filesystem=dataset.filesystem,
+                    partition_expression=fragment.partition_expression & case,
+                )
+                for case in cases
+            ]
+    questions = ds.FileSystemDataset(asked, dataset.schema, dataset.format, dataset.filesystem)
+    kept: dict[int, set[int]] = {}
+    for answer in questions.get_fragments(filter=wanted):
+        n, _, group = answer.path.partition("/")
+        kept.setdefault(int(n), set()).add(int(group))
+    some = [fragments[n].subset(row_group_ids=sorted(groups)) for n, groups in sorted(kept.items())]
+    return ds.FileSystemDataset(some, dataset.schema, dataset.format, dataset.filesystem)
+
+
+_FOOTERS_AT_ONCE = 16
 
 
 def _dataset(

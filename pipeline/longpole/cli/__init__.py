@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 from rich.console import Console
 
-from longpole import __version__
+from longpole import __version__, remote
 from longpole.errors import LongpoleError
 
 COMMANDS = (
@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has had enough: no error, and nothing more to say on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        _say(f"longpole: {error.filename or 'the system'}: {error.strerror or error}")
+    except remote.failures() as error:
+        _say(f"longpole: {getattr(error, 'filename', None) or 'the system'}: {remote.reason(error)}")
         return 1
     return result if isinstance(result, int) else 0
 

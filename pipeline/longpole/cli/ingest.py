@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -28,6 +29,9 @@ RankOption = Annotated[
         name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."
     ),
 ]
+
+
+_HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands
 
 
 def ingest(
@@ -64,9 +68,9 @@ def read_into(
         for candidate in candidates:
             rank_from_name(candidate.name, rank_from)
     candidates = recognised(candidates, console)
-    before = store.manifest(run).config if config is None and run in store.runs() else text
-    if config is None and before:  # a run keeps the run.toml it was given
-        settings, text = run_config.parse(before, f"config.toml of run {run}"), before
+    before = store.known(run) if config is None else None
+    if before is not None and before.config:  # a run keeps the run.toml it was given
+        settings, text = run_config.parse(before.config, f"config.toml of run {run}"), before.config
     places = topology.load(settings.topology.file, config) if config and settings.topology.file else None
     manifest = ingest_run(
         store,
@@ -97,8 +101,9 @@ def recognised(candidates: list[Candidate], console: Console) -> list[Candidate]
     chosen: list[Candidate] = []
     wrong: list[DumpError] = []
     cures: dict[str, None] = {}
-    for candidate in candidates:
-        reason = refusal_of(candidate.url, candidate.name)
+    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+        reasons = list(pool.map(lambda c: refusal_of(c.url, c.name), candidates))
+    for candidate, reason in zip(candidates, reasons, strict=True):
         if reason is None or (candidate.looks_like_dump and not candidate.is_named):
             chosen.append(candidate)
             continue
