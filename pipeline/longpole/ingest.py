@@ -191,7 +191,7 @@ def read_dump(task: ReadTask) -> ReadResult:
         if facts.n_stored == 0:
             return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
         try:
-            devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
+            devices = _devices(task, store, folder, raw, facts, content, inputs)
         except DumpError as error:
             return ReadResult(task.dump, content, error=error.fact)
         return ReadResult(task.dump, content, facts, devices)
@@ -263,11 +263,35 @@ def _read_raw(task: ReadTask, local: Path | None, target: Path) -> DumpFacts:
             use_dictionary=strings,
             column_encoding=integers,
         ) as writer:
-            return reader.read(file, task.dump.name, writer.write_table, ReadOptions(threads=task.threads))
+            return reader.read(
+                file, task.dump.name, writer.write_table, ReadOptions(task.threads, scratch=str(target.parent))
+            )
+
+
+def _devices(
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+) -> tuple[DeviceEvents, ...]:
+    """Return the events of each rank in the dump, in order of device, then of process."""
+    if len(facts.processes) < 2:
+        return tuple(_link(task, store, folder, raw, facts, f"{content}-{inputs}", inputs))
+    found: list[DeviceEvents] = []
+    part = folder / "process.parquet"
+    for process in facts.processes:
+        # Streams, correlations and threads are each process's own: read together they would be taken for one.
+        with connection(folder, task.memory, task.threads) as con:
+            con.execute(
+                f"COPY (FROM read_parquet({quoted(raw)}) WHERE process = {int(process)}) TO {quoted(part)}"
+                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
+            )
+        if pq.read_metadata(part).num_rows:
+            found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+        if len(found) > MAX_DEVICES:
+            raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
+    return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
 
 
 def _link(
-    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, staged_name: str, inputs: str
 ) -> Iterable[DeviceEvents]:
     with connection(folder, task.memory, task.threads) as con:
         con.execute(
@@ -286,8 +310,9 @@ def _link(
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
-        if len(active) > 1 and facts.rank is not None and (facts.world_size or 1) > 1:
-            # A rank that the dump states is final: of a job of many ranks a process has one device, others are strays.
+        is_of_many = (facts.rank is not None and (facts.world_size or 1) > 1) or len(facts.processes) > 1
+        if len(active) > 1 and is_of_many:
+            # Of a job of many ranks a process has one device, others are strays.
             active = [max(active, key=lambda d: (d[1], -d[0]))]
         if len(active) > MAX_DEVICES:
             raise DumpError(
@@ -300,7 +325,7 @@ def _link(
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
                 _copy_events(con, f"(FROM events WHERE {mine})", target)
             n_rows = pq.read_metadata(target).num_rows
-            staged = f"events/staged/{content}-{inputs}-{device}.parquet"
+            staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
             n_left_out = sum(d[2] for d in devices if d[0] is not None and d not in active)
@@ -472,7 +497,11 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
     if facts.rank is None:
         notes.append(f"the dump does not say its rank: taken as {rank}")
     if len(result.devices) > 1:
-        notes.append(f"{len(result.devices)} devices in one dump: one rank each")
+        notes.append(
+            f"{len(facts.processes)} processes in one dump: one rank each"
+            if len(facts.processes) > 1
+            else f"{len(result.devices)} devices in one dump: one rank each"
+        )
     return DumpEntry(
         dump=result.content,
         path=result.dump.name,

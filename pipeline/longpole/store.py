@@ -166,10 +166,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def without_events(manifest: Manifest) -> list[DumpEntry]:
-    """Return the dumps whose events are gone: pruned. An op timeline has none."""
+    """Return the dumps whose events are gone: pruned. An op timeline and a flight recorder have none."""
     kept = {content_of(f) for f in manifest.of("events")}
-    timelines = {PurePosixPath(f.path).name.split(".")[1] for f in manifest.of("timeline_ops")}
-    return [d for d in manifest.dumps if d.error is None and d.dump not in kept | timelines]
+    others = (*manifest.of("timeline_ops"), *manifest.of("flight_records"))
+    kept |= {PurePosixPath(f.path).name.split(".")[1] for f in others}
+    return [d for d in manifest.dumps if d.error is None and d.dump not in kept]
 
 
 def refuse_pruned(manifest: Manifest, what: str) -> None:

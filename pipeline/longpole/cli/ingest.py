@@ -12,7 +12,7 @@ from longpole import timelines, topology
 from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
 from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
-from longpole.formats.probe import reason_not_a_dump
+from longpole.formats.probe import refusal_of
 from longpole.ingest import ingest_run
 from longpole.store import Manifest, RankPlace, Store, check_run_name
 from longpole.text import printable
@@ -112,20 +112,25 @@ def recognised(candidates: list[Candidate], console: Log) -> list[Candidate]:
         DumpError: A file given by name is no dump; or none of a folder's is.
     """
     chosen: list[Candidate] = []
-    wrong: list[str] = []
+    wrong: list[DumpError] = []
+    cures: dict[str, None] = {}
     with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
-        reasons = list(pool.map(lambda c: reason_not_a_dump(c.url, c.name), candidates))
+        reasons = list(pool.map(lambda c: refusal_of(c.url, c.name), candidates))
     for candidate, reason in zip(candidates, reasons, strict=True):
         if reason is None or (candidate.looks_like_dump and not candidate.is_named):
             chosen.append(candidate)
-        elif candidate.is_named:
+            continue
+        cures[printable(reason.cure)] = None
+        if candidate.is_named:
             wrong.append(reason)
         else:
-            console.print(f"left out: {printable(reason)}")
+            console.print(f"left out: {printable(reason.fact)}")
     if wrong:
-        raise DumpError("\n".join(printable(w) for w in wrong), "Name profiler dumps: README lists the formats.")
+        told = "\n".join((*filter(None, cures), "Name profiler dumps: README lists the formats."))
+        raise DumpError("\n".join(printable(w.fact) for w in wrong), told)
     if not chosen:
         raise DumpError(
-            "none of these files is a dump", "README lists the formats; `longpole inspect FILE` says what a file is."
+            "none of these files is a dump",
+            "\n".join((*filter(None, cures), "README lists the formats; `longpole inspect FILE` says what a file is.")),
         )
     return chosen
