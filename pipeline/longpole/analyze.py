@@ -122,14 +122,17 @@ def analyze_run(
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
     marts += flights.answers(store, manifest, known, run_tasks, memory)
     files = (*events, *ops, *records, *rank_files, *marts)
-    kept = manifest.of("step_replays")  # made by a what-if of these very files
-    if {*files, *kept} == set(manifest.files):
-        files += kept
+    if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
+        files += manifest.of("step_replays")
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)
     if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
         store.publish(updated)
     store.sweep(updated)
     return updated
+
+
+def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:
+    return {f for f in files if f.table in ("events", "rank_clocks", "steps")}
 
 
 def _priced(

@@ -10,8 +10,8 @@
 -- speedup_ratio DOUBLE   Recorded over predicted.
 -- verdict       VARCHAR  As in run_opportunities.
 --
--- How: of changes that save the same the one that is asked of less of the path comes first. Parameters: $run,
--- $max_opportunities.
+-- How: of changes that save nearly the same, to a twentieth, a rank's repair comes before what is asked of all ranks; of
+-- others that save the same the one that is asked of less of the path. Parameters: $run, $max_opportunities.
 SELECT
     what,
     kind,
@@ -24,5 +24,8 @@ SELECT
     verdict
 FROM run_opportunities
 WHERE run = $run AND saved_ns * 1000 >= measured_ns
-ORDER BY run_opportunities.saved_ns DESC, path_ns, what, kind, rank, name
+ORDER BY
+    20 * run_opportunities.saved_ns < 19 * max(run_opportunities.saved_ns) OVER (),
+    run_opportunities.what <> 'fix' OR run_opportunities.rank IS NULL,
+    run_opportunities.saved_ns DESC, path_ns, what, kind, rank, name
 LIMIT $max_opportunities

@@ -75,10 +75,10 @@ numbered AS (
         verdict,
         first_step,
         last_step,
-        count(*) FILTER (WHERE is_new) OVER (
+        sum(CASE WHEN is_new THEN 1 ELSE 0 END) OVER (
             PARTITION BY source, verdict
             ORDER BY first_step, last_step
-        ) AS island
+        )::BIGINT AS island
     FROM marked
 ),
 

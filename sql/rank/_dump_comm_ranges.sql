@@ -43,9 +43,9 @@ marked AS (
 numbered AS (
     SELECT
         *,
-        count(*) FILTER (is_first) OVER (
+        sum(CASE WHEN is_first THEN 1 ELSE 0 END) OVER (
             PARTITION BY thread ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING
-        ) AS stretch
+        )::BIGINT AS stretch
     FROM marked
 )
 

@@ -162,7 +162,8 @@ changed AS (
 blocks AS (
     SELECT
         *,
-        count(*) FILTER (is_new) OVER (PARTITION BY stretch_no ORDER BY at_ns ROWS UNBOUNDED PRECEDING) AS block_no
+        sum(CASE WHEN is_new THEN 1 ELSE 0 END)
+            OVER (PARTITION BY stretch_no ORDER BY at_ns ROWS UNBOUNDED PRECEDING)::BIGINT AS block_no
     FROM changed
 )
 

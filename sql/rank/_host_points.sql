@@ -114,8 +114,8 @@ SELECT
     thread,
     before_ns,
     CASE WHEN released_no IS NULL THEN at_ns - before_at_ns END AS length_ns,
-    count(*) FILTER (released_no IS NOT NULL OR before_ns IS NULL) OVER (ORDER BY point_no ROWS UNBOUNDED PRECEDING)
-        AS segment_no,
+    sum(CASE WHEN released_no IS NOT NULL OR before_ns IS NULL THEN 1 ELSE 0 END)
+        OVER (ORDER BY point_no ROWS UNBOUNDED PRECEDING)::BIGINT AS segment_no,
     released_no,
     at_ns - released_at_ns AS release_lag_ns,
     place = 2 AS launches,

@@ -40,9 +40,9 @@ breaks AS (
 
 SELECT
     breaks.dump_no,
-    count(*) FILTER (breaks.is_first) OVER (
+    sum(CASE WHEN breaks.is_first THEN 1 ELSE 0 END) OVER (
         ORDER BY breaks.dump_no, breaks.start_ns, breaks.step ROWS UNBOUNDED PRECEDING
-    ) - 1 AS capture,
+    )::BIGINT - 1 AS capture,
     breaks.step,
     breaks.start_ns,
     breaks.end_ns,

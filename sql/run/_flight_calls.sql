@@ -96,24 +96,53 @@ calls AS (
         'transfer ' || ranks[1] || '->' || ranks[2] AS op,
         * EXCLUDE (group_id, group_description, group_ranks, is_p2p, op, way, peer, ranks)
     FROM transfers
+),
+
+-- Calls made as one have several records of a number; the last stands for them.
+merged AS (
+    SELECT
+        lane,
+        is_p2p,
+        number,
+        rank,
+        arg_max(
+            {
+                'group_id': group_id,
+                'description': group_description,
+                'group_ranks': group_ranks,
+                'ends': ends,
+                'op': op,
+                'dtypes': input_dtypes,
+                'frame': frame
+            },
+            coalesce(record_id, -1)
+        ) AS last,
+        count(*) AS n_records,
+        TRY_CAST(sum(input_elements) AS BIGINT) AS elements,
+        bool_or(records_starts) AS records_starts,
+        bool_or(started_ns IS NOT NULL OR state <> 'scheduled') AS is_started,
+        bool_and(is_complete) AS is_complete,
+        min(created_ns) AS created_ns,
+        min(timeout_ns) AS timeout_ns
+    FROM calls
+    GROUP BY lane, is_p2p, number, rank
 )
 
 SELECT
     lane,
-    any_value(group_id) AS group_id,
-    min(group_description) AS group_description,
-    any_value(group_ranks) AS group_ranks,
-    any_value(ends) AS pair,
+    last.group_id AS group_id,
+    last.description AS group_description,
+    last.group_ranks AS group_ranks,
+    last.ends AS pair,
     is_p2p,
     number AS seq,
     rank,
-    arg_max(op, (record_id, op)) || CASE WHEN count(*) > 1 THEN ' of ' || count(*) ELSE '' END AS op,
-    TRY_CAST(sum(input_elements) AS BIGINT) AS elements,
-    arg_max(input_dtypes, (record_id, op)) AS dtypes,
-    CASE WHEN bool_or(records_starts) THEN bool_or(started_ns IS NOT NULL OR state <> 'scheduled') END AS is_started,
-    bool_and(is_complete) AS is_complete,
-    min(created_ns) AS created_ns,
-    min(timeout_ns) AS timeout_ns,
-    arg_max(frame, (record_id, op)) AS frame
-FROM calls
-GROUP BY lane, is_p2p, number, rank
+    last.op || CASE WHEN n_records > 1 THEN ' of ' || n_records ELSE '' END AS op,
+    elements,
+    last.dtypes AS dtypes,
+    CASE WHEN records_starts THEN is_started END AS is_started,
+    is_complete,
+    created_ns,
+    timeout_ns,
+    last.frame AS frame
+FROM merged

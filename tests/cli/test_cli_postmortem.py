@@ -55,7 +55,7 @@ def test_without_a_path_it_is_named_after_the_run_and_the_kind(
         (("--kind", "postmortem", "--step", "-1"), 2, "--step -1 is no step's number"),
         (("--kind", "postmortem", "--steps", "13:11"), 2, "'13:11' is no range of steps"),
         (("--kind", "postmortem", "--step", "11", "--steps", "11:12"), 2, "--step and --steps say the same twice"),
-        (("--step", "11"), 2, "an overview is of all steps"),
+        (("--step", "11"), 2, "a page of kind overview is of all steps"),
     ],
 )
 def test_steps_that_are_not_there_and_options_that_make_no_sense_are_errors_in_words(

@@ -108,7 +108,7 @@ def test_a_second_analysis_keeps_it(store: str, capsys: pytest.CaptureFixture[st
     call(capsys, store, "worked", "--scale", "comm=0.5")
     before = Store(store).manifest("worked")
 
-    analyze_run(Store(store), "worked", run_tasks=inline)
+    analyze_run(Store(store), "worked", run_tasks=inline, has_what_ifs=False)
 
     assert Store(store).manifest("worked") == before
     assert len(before.of("step_replays")) == 1
@@ -117,8 +117,8 @@ def test_a_second_analysis_keeps_it(store: str, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("argv", "code", "words"),
     [
-        ([], 2, "ask for changes or for opportunities"),
-        (["--scale", "comm=0.5", "--opportunities"], 2, "ask for changes or for opportunities"),
+        ([], 2, "ask for changes, for opportunities or for stragglers"),
+        (["--scale", "comm=0.5", "--opportunities"], 2, "ask for changes, for opportunities or for stragglers"),
         (["--scale", "comm"], 2, "has no factor"),
         (["--scale", "comm=-1"], 2, "has no factor"),
         (["--scale", "comm=nan"], 2, "has no factor"),

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from longpole.report import words
-from longpole.report.charts import EXPOSED_COMM, IDLE
 from longpole.report.overview import Overview
 
 MAX_CAVEATS = 3
 """Reasons to doubt that are spelt out; the page has them all."""
-
-N_KERNELS = 3
-"""Kernels named: the page has the table."""
 
 
 def text(overview: Overview) -> str:
@@ -21,12 +17,8 @@ def text(overview: Overview) -> str:
         f"{words.visible(run.run)}: {words.ranks_seen(run)}, {steps} ({words.count(run.n_timed_steps)}),"
         f" {words.visible(run.device) if run.device else 'no device named'}",
         *words.summary(run).replace(". ", ".\n").split("\n"),
-        *(f for m in (EXPOSED_COMM, IDLE) if (f := words.heat_finding(overview.extremes, m))),
+        *(f"{question} {answer[:1].upper()}{answer[1:]}." for question, answer, _ in words.answers(overview)),
     ]
-    for row in overview.kernels.head(N_KERNELS).to_dicts():
-        name = words.cut_middle(words.visible(row["name"]))
-        share = f"{words.percent(row['share_ratio'])} of the windows, {words.count(row['n_calls'])} calls"
-        lines.append(f"{(row['kind'] or 'others').capitalize()} {share}: {name}")
     # The page counts what is in doubt; here each check is named.
     caveats = [c for c in words.caveats(run) if not c.endswith("have a verdict other than ok")]
     doubts = overview.coverage.filter(~overview.coverage["verdict"].str.starts_with("ok")).to_dicts()
