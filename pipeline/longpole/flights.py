@@ -221,7 +221,7 @@ def evaluate(task: HangTask) -> list[PublishedFile]:
         con.register("_ranks", pa.table({"rank": pa.array(task.ranks, pa.int32())}))
         con.execute("CREATE TABLE flight_ranks AS FROM _ranks")
         for relation in catalog.needed("hang", {TABLE, "flight_ranks"}):
-            con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+            con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
             if relation.is_private or relation.scope != "hang":
                 continue
             file = folder / f"{relation.name}.parquet"

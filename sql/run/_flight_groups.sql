@@ -4,7 +4,7 @@
 -- ranks       INTEGER[]  Ranks, ascending, as PyTorch numbers members of a group.
 --
 -- Scope: hang
-WITH spans AS (
+WITH stretches AS (
     SELECT
         group_ranks,
         regexp_extract(
@@ -23,7 +23,7 @@ expanded AS (
                 coalesce(nullif(run.stride, ''), '1')::BIGINT
             )
         )::INTEGER AS rank
-    FROM spans
+    FROM stretches
 )
 
 SELECT

@@ -1,6 +1,6 @@
 -- One row per lane, member: how far a rank came among the calls of a process group or of a pair.
 --
--- lane       VARCHAR  As in _flight_calls.
+-- lane       VARCHAR  As in _flight_places.
 -- rank       INTEGER  Member: as the dumps list them, else every rank of the default group, else whoever called.
 -- has_dump   BOOLEAN  Whether its recorder was read.
 -- first_seq  BIGINT   Its first call that is recorded; NULL where none is.
@@ -10,13 +10,28 @@
 -- oldest_ns  BIGINT   When its recorder begins, where older records were overwritten; NULL where none were.
 --
 -- Scope: hang
-WITH lanes AS (
+WITH reached AS (
+    SELECT
+        lane,
+        rank,
+        any_value(group_ranks) AS group_ranks,
+        any_value(pair) AS pair,
+        bool_or(NOT is_p2p AND group_description = 'default_pg') AS is_default,
+        min(seq) AS first_seq,
+        max(seq) AS last_seq,
+        min(seq) FILTER (NOT is_complete) AS open_seq,
+        arg_min(created_ns, (seq, created_ns)) FILTER (NOT is_complete) AS open_ns
+    FROM _flight_places
+    GROUP BY lane, rank
+),
+
+lanes AS (
     SELECT DISTINCT
         lane,
         group_ranks,
         pair,
-        NOT is_p2p AND group_description IS NOT DISTINCT FROM 'default_pg' AS is_default
-    FROM _flight_calls
+        is_default
+    FROM reached
 ),
 
 members AS (
@@ -32,22 +47,10 @@ members AS (
     FROM lanes
     JOIN flight_ranks ON lanes.is_default AND lanes.group_ranks IS NULL
     UNION
-    SELECT DISTINCT
-        lane,
-        rank
-    FROM _flight_calls
-),
-
-reached AS (
     SELECT
         lane,
-        rank,
-        min(seq) AS first_seq,
-        max(seq) AS last_seq,
-        min(seq) FILTER (NOT is_complete) AS open_seq,
-        arg_min(created_ns, seq) FILTER (NOT is_complete) AS open_ns
-    FROM _flight_calls
-    GROUP BY lane, rank
+        rank
+    FROM reached
 ),
 
 begun AS (

@@ -24,25 +24,7 @@
 -- Scope: hang
 -- How: members differ where the op does, where the type does, and where the number of elements does of ops that take the
 -- same from each; lists, gathers and exchanges may be uneven. What most did is what is meant; of a tie nobody knows.
-WITH stuck AS (
-    SELECT
-        lane,
-        -- The first that is open, or that a member with a dump did not come to.
-        least(
-            min(open_seq),
-            greatest(
-                min(
-                    CASE WHEN has_dump AND (last_seq IS NOT NULL OR oldest_ns IS NULL) THEN coalesce(last_seq, 0) + 1 END
-                ),
-                min(first_seq)
-            )
-        ) AS seq
-    FROM _flight_members
-    GROUP BY lane
-    HAVING min(open_seq) IS NOT NULL
-),
-
-lanes AS (
+WITH lanes AS (
     SELECT
         lane,
         any_value(group_id) AS group_id,
@@ -54,16 +36,14 @@ lanes AS (
 
 signed AS (
     SELECT
-        stuck.lane,
-        calls.* EXCLUDE (lane),
-        calls.seq - stuck.seq AS place,
+        *,
         CASE
-            WHEN calls.is_p2p
-                OR regexp_matches(calls.op, '^(all_?reduce|broadcast|reduce|_?reduce_scatter(_base|_tensor)?|_?all_gather(_base|_into_tensor))$')
-                THEN calls.elements
+            WHEN is_p2p OR regexp_matches(
+                op, '^(all_?reduce|broadcast|reduce|_?reduce_scatter(_base|_tensor)?|_?all_gather(_base|_into_tensor))$'
+            )
+                THEN elements
         END AS same_elements
-    FROM stuck
-    JOIN _flight_calls AS calls ON stuck.lane = calls.lane AND calls.seq BETWEEN stuck.seq AND stuck.seq + 1
+    FROM _flight_calls
 ),
 
 votes AS (
@@ -139,7 +119,7 @@ compared AS (
         END AS found,
         common.is_tie
     FROM _flight_members AS members
-    JOIN stuck ON members.lane = stuck.lane
+    JOIN _flight_stuck AS stuck ON members.lane = stuck.lane
     JOIN first_times ON members.lane = first_times.lane
     LEFT JOIN signed AS mine ON members.lane = mine.lane AND members.rank = mine.rank AND mine.place = 0
     LEFT JOIN signed AS following ON members.lane = following.lane AND members.rank = following.rank AND following.place = 1
