@@ -25,7 +25,7 @@ NAME = "rpd"
 
 _OPS, _API, _LINKS = "rocpd_op", "rocpd_api", "rocpd_api_ops"
 _NEEDED = frozenset({_OPS, _API, "rocpd_string"})
-_MOST_LINKS = 1 << 24
+_MOST_LINKS = 1 << 23  # held at once, 16 bytes each, and as much again while they are put in order
 _MOST_PAIRS = 4_096  # of a device and a process that used it
 _MARKER = "UserMarker"
 _PROFILER = ("hcc_activity_callback", "rpdflush")
@@ -91,6 +91,7 @@ class _Reading:
                 break
             pairs.append(np.array(known, np.int64).reshape(-1, 2))
         links = np.concatenate(pairs) if pairs else np.empty((0, 2), np.int64)
+        pairs.clear()
         links = links[np.lexsort((links[:, 1], links[:, 0]))]
         first = np.ones(len(links), bool)
         first[1:] = links[1:, 0] != links[:-1, 0]
