@@ -134,6 +134,34 @@ def test_groups_that_wait_for_each_other_in_a_circle_were_taken_in_another_order
     ]
 
 
+def test_what_all_enqueued_behind_a_call_that_hangs_is_a_consequence() -> None:
+    groups: Groups = {"0": ("default_pg", range(3)), "1": ("tp", [0, 1])}
+    calls = {rank: [call("0", 1, "all_reduce", 1, "started"), call("1", 1, "barrier", 2, "started")] for rank in (0, 1)}
+    assert hangs(of_calls({**calls, 2: []}, groups)) == [
+        ("missing", "0", 1, [2], "first cause", None),
+        ("unfinished", "1", 1, [], "consequence", "0 of ranks 0-2"),
+    ]
+    assert verdicts(of_calls({**calls, 2: []}, groups))[1] == (
+        "every member enqueued barrier, collective 1 of group 1 (tp), and it did not end on 2 of 2,"
+        " behind group 0 of ranks 0-2"
+    )
+
+
+def test_two_groups_enqueued_in_another_order_by_two_ranks_block_each_other() -> None:
+    groups: Groups = {"1": ("a", [0, 1]), "2": ("b", [0, 1])}
+    calls = {
+        0: [call("1", 1, "all_reduce", 1, "started"), call("2", 1, "all_reduce", 2, "scheduled")],
+        1: [call("2", 1, "all_reduce", 3, "started"), call("1", 1, "all_reduce", 4, "scheduled")],
+    }
+    assert [(row[0], row[1], row[4]) for row in hangs(of_calls(calls, groups))] == [
+        ("order", "1", "first cause"),
+        ("not started", "2", "consequence"),
+    ]
+    assert verdicts(of_calls(calls, groups))[0] == (
+        "members took all_reduce, collective 1 of group 1 (a), and group 2 of ranks 0-1 in another order"
+    )
+
+
 def test_a_rank_without_a_dump_is_said_to_have_none() -> None:
     calls = {rank: [call("0", 1, "all_reduce", 1, "started")] for rank in (0, 1, 3)}
     assert verdicts(of_calls(calls, FOUR)) == [

@@ -22,7 +22,8 @@
 --
 -- Scope: hang
 -- Order: place
--- How: a call is a consequence where each rank that it waits for waits in another. Causes come before consequences, dumps
+-- How: a call is a consequence where each rank that it waits for waits in another; one that all members enqueued, where a
+-- member had enqueued another that hangs before. Causes come before consequences, dumps
 -- that are not there after both, then earlier before later. Where every call is a consequence, groups wait for each
 -- other in a circle: members took them in another order.
 WITH lanes AS (
@@ -44,7 +45,7 @@ WITH lanes AS (
         arg_min(elements, rank) FILTER (situation = 'other size') AS odd_elements,
         arg_min(dtypes, rank) FILTER (situation = 'other dtype') AS odd_dtypes,
         arg_min(frame, (stuck_lane IS NOT NULL AND situation NOT LIKE 'other %', rank)) FILTER (is_culprit) AS frame,
-        arg_min(stuck_lane, rank) FILTER (is_culprit AND stuck_lane IS NOT NULL) AS stuck_lane,
+        arg_min(stuck_lane, (NOT is_culprit, rank)) FILTER (stuck_lane IS NOT NULL) AS stuck_lane,
         min(created_ns) AS first_ns,
         min(timeout_ns) AS timeout_ns
     FROM hang_ranks
@@ -61,7 +62,7 @@ judged AS (
             WHEN situation = 'enqueued' THEN 'not started'
             ELSE 'unfinished'
         END AS kind,
-        len(blamed) > 0 AND len(free) = 0 AS follows
+        CASE WHEN len(blamed) > 0 THEN len(free) = 0 ELSE stuck_lane IS NOT NULL END AS follows
     FROM lanes
 ),
 
@@ -109,6 +110,8 @@ SELECT
     timeout_ns,
     frame,
     CASE
+        WHEN is_circle AND place = 1 AND situation IS DISTINCT FROM 'never enqueued'
+            THEN 'members took ' || what || ', and group ' || stuck_lane || ' in another order'
         WHEN is_circle AND place = 1
             THEN who || ' never enqueued ' || what || ' but waits in group ' || stuck_lane || ', which waits for this one: another order'
         WHEN kind = 'missing' THEN who || ' never enqueued ' || what
@@ -120,5 +123,6 @@ SELECT
         WHEN kind = 'not started' THEN who || ' enqueued ' || what || ', and the device never started it'
         ELSE 'every member enqueued ' || what || ', and it did not end on ' || n_waiting || ' of ' || n_ranks
     END
-    || CASE WHEN is_consequence THEN ', for it waits in group ' || stuck_lane ELSE '' END AS verdict
+    || CASE WHEN is_consequence
+            THEN CASE WHEN len(ranks) = 0 THEN ', behind group ' ELSE ', for it waits in group ' END || stuck_lane ELSE '' END AS verdict
 FROM worded
