@@ -15,7 +15,7 @@ LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
         *("catalog", "session", "store", "remote", "lock", "topology", "formats", "discover", "engine", "cluster"),
-        *("chrome_trace", "timelines", "presets", "plan", "whatif"),
+        *("chrome_trace", "timelines", "flights", "presets", "plan", "whatif", "night", "retention"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
     {"cli", "__main__"},

@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from longpole import __version__, catalog, config, timelines, whatif
+from longpole import __version__, catalog, config, flights, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
@@ -32,6 +32,8 @@ from longpole.store import (
     content_of,
     file_digest,
     key_of,
+    refuse_pruned,
+    without_events,
 )
 
 MAX_SHARDS = 2_000
@@ -91,11 +93,16 @@ def analyze_run(
         has_what_ifs: Whether to ask what stragglers cost and what to fix first; None asks it of runs of moderate size.
 
     Raises:
-        LongpoleError: The run has no events.
+        LongpoleError: The run has no events; or some were pruned, and its answers are not this version's.
     """
     manifest = store.manifest(run)
+    if without_events(manifest):
+        if not is_analyzed(manifest):
+            refuse_pruned(manifest, "to make its answers anew")
+        return manifest
     events, ops = manifest.of("events"), manifest.of(timelines.TABLE)
-    if not events and not ops:
+    records = manifest.of(flights.TABLE)
+    if not events and not ops and not records:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
     whole = store.whole(run, manifest.files)
     for file in events:
@@ -107,7 +114,7 @@ def analyze_run(
 
     known: dict[str, list[PublishedFile]] = {}
     for file in manifest.files:
-        if file.table not in ("events", timelines.TABLE):
+        if file.table not in ("events", timelines.TABLE, flights.TABLE):
             known.setdefault(file.inputs, []).append(file)
     known = {inputs: files for inputs, files in known.items() if whole.issuperset(files)}
 
@@ -131,14 +138,32 @@ def analyze_run(
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
-    files = (*events, *ops, *rank_files, *marts)
+    marts += flights.answers(store, manifest, known, run_tasks, memory)
+    told = Told(dumps=manifest.dumps)
+    marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
+    files = (*events, *ops, *records, *rank_files, *marts)
     if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
         files += manifest.of("step_replays")
-    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)
-    if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
+    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files, analyzed=_analysis_key(manifest))
+    if msgspec.structs.replace(updated, files=()) != msgspec.structs.replace(manifest, files=()) or set(
+        updated.files
+    ) != set(manifest.files):
         store.publish(updated)
     store.sweep(updated)
     return updated
+
+
+def is_analyzed(manifest: Manifest) -> bool:
+    """Return whether the run's answers are those that this version makes of its dumps and its run.toml."""
+    return manifest.analyzed == _analysis_key(manifest)
+
+
+def _analysis_key(manifest: Manifest) -> str:
+    """Return the hash of all that answers follow from; of dumps what they hold, not the events, which may be pruned."""
+    sql = catalog.fingerprint(*(scope for level in ("rank", "run") for scope in catalog.LEVELS[level]))
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel, figures=settings.figures())
+    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), sorted(settings.phases.items()), told.key())
 
 
 def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:
@@ -337,6 +362,8 @@ _RUN_READS = (
     "step_critical_path",
 )
 
+
+_MEASURES_READ = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 _MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
@@ -214,6 +215,13 @@ def _with_memory(argument: Any, most: int) -> Any:
     if not dataclasses.is_dataclass(argument) or isinstance(argument, type) or not hasattr(argument, "memory"):
         return argument
     return dataclasses.replace(argument, memory=min(argument.memory, most))
+
+
+def dashboard_of(client: Any) -> str | None:
+    """Return the link of the scheduler's dashboard; None where it has none, or no bokeh to draw it."""
+    if importlib.util.find_spec("bokeh") is None or "dashboard" not in client.scheduler_info(n_workers=0)["services"]:
+        return None
+    return str(client.dashboard_link)
 
 
 def has_workers(client: Any) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, remote, timelines
+from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
@@ -54,6 +54,7 @@ class ReadTask:
     config_key: str
     threads: int
     memory: int
+    rank_pattern: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline; facts and devices are of all others
+    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline, or a flight recorder's: no events
 
 
 def ingest_run(
@@ -142,6 +143,7 @@ def ingest_run(
                     config_key,
                     threads,
                     memory,
+                    rank_pattern,
                 )
             )
     if tasks:
@@ -150,7 +152,9 @@ def ingest_run(
     is_new = before is None or (before.config, before.topology) != (config_text, places)
     if before is not None and not is_new and all(r.is_known for r in results):
         return before
-    manifest = msgspec.structs.replace(_merge(store, run, before, results, config_text, rank_pattern), topology=places)
+    merged = _merge(store, run, before, results, config_text, rank_pattern)
+    seen = before.seen if before is not None else ()
+    manifest = msgspec.structs.replace(merged, topology=places, seen=seen)
     store.publish(manifest)
     return manifest
 
@@ -168,6 +172,8 @@ def read_dump(task: ReadTask) -> ReadResult:
             content = _content_of(task.dump, local)
             if timelines.is_timeline(task.dump.url):
                 return _read_timeline(task, store, folder, content)
+            if flights.is_flight(task.dump.url):
+                return _read_flight(task, store, folder, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -185,7 +191,7 @@ def read_dump(task: ReadTask) -> ReadResult:
         if facts.n_stored == 0:
             return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
         try:
-            devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
+            devices = _devices(task, store, folder, raw, facts, content, inputs)
         except DumpError as error:
             return ReadResult(task.dump, content, error=error.fact)
         return ReadResult(task.dump, content, facts, devices)
@@ -200,16 +206,29 @@ def _read_timeline(task: ReadTask, store: Store, folder: Path, content: str) -> 
     return ReadResult(task.dump, content, timeline=timeline)
 
 
+def _read_flight(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
+    rank = flights.rank_of(task.dump.name, task.rank_pattern)
+    content = key_of(content, rank)  # ranks that enqueued nothing leave the same bytes, and each is a dump
+    if (content, flights.inputs_of(content, rank)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified, rank=rank)
+    return ReadResult(
+        task.dump, content, timeline=flights.read_flight(store, task.run, task.dump.url, told, folder, task.memory)
+    )
+
+
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
     if manifest is None:
         return ()
     ops = manifest.of(timelines.TABLE)
-    whole = store.whole(manifest.run, (*manifest.of("events"), *ops))
+    records = manifest.of(flights.TABLE)
+    whole = store.whole(manifest.run, (*manifest.of("events"), *ops, *records))
     are_whole = whole.issuperset(ops)
     return (
         *((content_of(f), f.inputs) for f in manifest.of("events") if f in whole),
         *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
+        *((timelines.content_of(f), f.inputs) for f in records if f in whole),
     )
 
 
@@ -244,11 +263,35 @@ def _read_raw(task: ReadTask, local: Path | None, target: Path) -> DumpFacts:
             use_dictionary=strings,
             column_encoding=integers,
         ) as writer:
-            return reader.read(file, task.dump.name, writer.write_table, ReadOptions(threads=task.threads))
+            return reader.read(
+                file, task.dump.name, writer.write_table, ReadOptions(task.threads, scratch=str(target.parent))
+            )
+
+
+def _devices(
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+) -> tuple[DeviceEvents, ...]:
+    """Return the events of each rank in the dump, in order of device, then of process."""
+    if len(facts.processes) < 2:
+        return tuple(_link(task, store, folder, raw, facts, f"{content}-{inputs}", inputs))
+    found: list[DeviceEvents] = []
+    part = folder / "process.parquet"
+    for process in facts.processes:
+        # Streams, correlations and threads are each process's own: read together they would be taken for one.
+        with connection(folder, task.memory, task.threads) as con:
+            con.execute(
+                f"COPY (FROM read_parquet({quoted(raw)}) WHERE process = {int(process)}) TO {quoted(part)}"
+                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
+            )
+        if pq.read_metadata(part).num_rows:
+            found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+        if len(found) > MAX_DEVICES:
+            raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
+    return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
 
 
 def _link(
-    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, staged_name: str, inputs: str
 ) -> Iterable[DeviceEvents]:
     with connection(folder, task.memory, task.threads) as con:
         con.execute(
@@ -267,8 +310,9 @@ def _link(
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
-        if len(active) > 1 and facts.rank is not None and (facts.world_size or 1) > 1:
-            # A rank that the dump states is final: of a job of many ranks a process has one device, others are strays.
+        is_of_many = (facts.rank is not None and (facts.world_size or 1) > 1) or len(facts.processes) > 1
+        if len(active) > 1 and is_of_many:
+            # Of a job of many ranks a process has one device, others are strays.
             active = [max(active, key=lambda d: (d[1], -d[0]))]
         if len(active) > MAX_DEVICES:
             raise DumpError(
@@ -281,7 +325,7 @@ def _link(
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
                 _copy_events(con, f"(FROM events WHERE {mine})", target)
             n_rows = pq.read_metadata(target).num_rows
-            staged = f"events/staged/{content}-{inputs}-{device}.parquet"
+            staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
             n_left_out = sum(d[2] for d in devices if d[0] is not None and d not in active)
@@ -355,7 +399,7 @@ def _merge(
         f
         for f in (before.files if before else ())
         if (f.table != "events" or content_of(f) in kept_contents)
-        and (f.table != timelines.TABLE or timelines.content_of(f) in kept_contents)
+        and (f.table not in (timelines.TABLE, flights.TABLE) or timelines.content_of(f) in kept_contents)
     ]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
@@ -400,6 +444,7 @@ def _merge(
         raise DumpError(
             f"no dump of run {run!r} can be read:\n{facts}", "Name profiler dumps: README lists the formats."
         )
+    entries, files = flights.without_repeats(entries, files)
     _refuse_mixtures([d for d in entries if d.error is None])
     _refuse_overlaps([d for d in entries if d.error is None])
     return Manifest(run=run, config=config_text, dumps=tuple(entries), files=tuple(files))
@@ -452,7 +497,11 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
     if facts.rank is None:
         notes.append(f"the dump does not say its rank: taken as {rank}")
     if len(result.devices) > 1:
-        notes.append(f"{len(result.devices)} devices in one dump: one rank each")
+        notes.append(
+            f"{len(facts.processes)} processes in one dump: one rank each"
+            if len(facts.processes) > 1
+            else f"{len(result.devices)} devices in one dump: one rank each"
+        )
     return DumpEntry(
         dump=result.content,
         path=result.dump.name,
@@ -505,7 +554,8 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
     """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
     by_rank: dict[int, list[DumpEntry]] = {}
     for entry in entries:
-        by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
+        if entry.format != flights.FORMAT:  # it goes on while a profiler records
+            by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))
         for one, other in itertools.pairwise(mine):

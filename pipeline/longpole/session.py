@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 
-from longpole import catalog
+from longpole import catalog, config
 from longpole.errors import LongpoleError, StoreError, UsageError
 from longpole.remote import LeanHandler
 from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
@@ -31,9 +31,10 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
-_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu")
+_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu", "measures")
 _PREDICTED = ("step_replays", "run_opportunities")
 _TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
+_FLIGHT_SCOPES = ("flight", "hang")
 """Scopes whose public relations a run may have in its store."""
 
 
@@ -45,14 +46,34 @@ class Session:
     """
 
     def __init__(
-        self, store: Store, runs: Sequence[str] | None = None, *, memory: int = DEFAULT_SESSION_MEMORY
+        self,
+        store: Store,
+        runs: Sequence[str] | None = None,
+        *,
+        memory: int = DEFAULT_SESSION_MEMORY,
+        baseline: str | None = None,
+        views: Sequence[str] | None = None,
     ) -> None:
+        """Open the store.
+
+        Args:
+            runs: Only these; else every run.
+            baseline: The run that all others are compared with, in place of the good ones before each.
+            views: Only these and what they read: of many runs with many files, opening all takes seconds.
+
+        Raises:
+            LongpoleError: There is no run, or the baseline is none.
+        """
         names = store.runs() if runs is None else list(dict.fromkeys(runs))
         manifests = [store.manifest(r) for r in names]
         if not manifests:
             raise LongpoleError(
                 f"{store.url} holds no runs", "Make one with `longpole run DUMPS`, or name another --store."
             )
+        if baseline is not None and baseline not in names:
+            raise LongpoleError(f"there is no run {baseline!r} in {store.url}", "`longpole runs` lists them.")
+        self._baseline = baseline
+        self._views = views
         self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
         self.con = duckdb.connect()
         try:
@@ -80,8 +101,7 @@ class Session:
             "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_')"
             " ORDER BY view_name"
         ).fetchall()
-        known = catalog.relations()
-        return [name for (name,) in rows if name not in known or known[name].scope != "lib"]
+        return [r[0] for r in rows if r[0] in public_views()]
 
     def sql(self, text: str, parameters: dict[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """Return the rows of one SELECT, not yet read; read them within `explaining` too.
@@ -135,10 +155,16 @@ class Session:
         self.con.execute("SET asof_loop_join_threshold = 0")
         self.con.execute("SET temp_directory = $1", [self._spill.name])
         filesystem = LocalFileSystem() if store.is_local else PyFileSystem(LeanHandler(store.fs))
+        fleet = [r.name for r in catalog.ordered(["fleet"])]
+        made = catalog.leading_to(fleet if self._views is None else self._views, _given())
+        read = {name for relation in made for name in relation.reads}
         for relation in _stored_relations():
-            self._add_view(store, manifests, relation, filesystem)
+            if self._views is None or relation.name in {*read, *self._views}:
+                self._add_view(store, manifests, relation, filesystem)
         self._add_dumps(manifests)
-        for relation in catalog.needed("fleet", _given()):
+        self._add_told(manifests)
+        catalog.load_data_of(self.con, made)
+        for relation in made:
             self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
             _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
         self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
@@ -161,6 +187,19 @@ class Session:
             body = f"SELECT {listed} FROM _{relation.name}_files"
         self.con.execute(f"CREATE VIEW {relation.name} AS {body}")
         _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
+
+    def _add_told(self, manifests: Sequence[Manifest]) -> None:
+        """Make the tables of what each run.toml says of comparing and of gates."""
+        self.con.execute("CREATE TABLE told_runs (run VARCHAR, job VARCHAR, workload VARCHAR, baseline VARCHAR)")
+        self.con.execute("CREATE TABLE told_gates (run VARCHAR, gate VARCHAR, threshold DOUBLE)")
+        for manifest in manifests:
+            told = config.RunConfig()
+            with contextlib.suppress(LongpoleError):  # of an earlier version: its numbers can be read all the same
+                told = config.parse(manifest.config, "config.toml")
+            named = self._baseline if self._baseline != manifest.run else None
+            self.con.execute("INSERT INTO told_runs VALUES ($1, $2, $3, $4)", [manifest.run, *told.comparable(), named])
+            for gate, threshold in told.thresholds().items():
+                self.con.execute("INSERT INTO told_gates VALUES ($1, $2, $3)", [manifest.run, gate, threshold])
 
     def _add_dumps(self, manifests: Sequence[Manifest]) -> None:
         tables = [
@@ -185,22 +224,26 @@ def describe(name: str) -> catalog.Relation | None:
 
 def public_views() -> list[str]:
     """Return the names of the views every session has, sorted."""
-    return sorted([*(r.name for r in _stored_relations()), "dumps", *(r.name for r in catalog.ordered(["fleet"]))])
+    return sorted([*(r.name for r in _stored_relations()), "dumps", *(r.name for r in _fleet())])
 
 
 def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name in _PREDICTED)
+        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES, *_FLIGHT_SCOPES) or r.name in _PREDICTED)
         and not r.is_private
         and r.table == r.name
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 
 
+def _fleet() -> list[catalog.Relation]:
+    return [r for r in catalog.ordered(["fleet"]) if not r.is_private]
+
+
 def _given() -> set[str]:
-    return {r.name for r in _stored_relations()} | {"dumps"}
+    return {r.name for r in _stored_relations()} | {"dumps", "told_runs", "told_gates"}
 
 
 class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]

@@ -103,6 +103,8 @@ _DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("process_groups", pa.string(), "Process groups as the dump lists them, JSON; NULL where it does not."),
     ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),
     ("last_ns", pa.int64(), "End of the last activity or step marker."),
+    ("first_step", pa.int64(), "Lowest step number; NULL without steps."),
+    ("last_step", pa.int64(), "Highest step number; NULL without steps."),
     ("n_bytes", pa.int64(), "Size of the file."),
     ("n_events", pa.int64(), "Events found: stored, skipped and dropped."),
     ("n_stored", pa.int64(), "Events in the store."),
@@ -132,6 +134,14 @@ class RankPlace(msgspec.Struct, frozen=True):
     rail: str | None = None
 
 
+class SeenFile(msgspec.Struct, frozen=True, order=True):
+    """A file that a night has dealt with: found again like this, it need not be opened."""
+
+    path: str
+    n_bytes: int
+    modified: str
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What a run consists of; nothing else in its folder exists for a reader."""
 
@@ -142,6 +152,8 @@ class Manifest(msgspec.Struct, frozen=True):
     topology: tuple[RankPlace, ...] = ()  # of the file that it names
     dumps: tuple[DumpEntry, ...] = ()
     files: tuple[PublishedFile, ...] = ()
+    analyzed: str = ""  # hash of all that the answers follow from, set once they are all there
+    seen: tuple[SeenFile, ...] = ()  # by `longpole nightly`, dumps or not
 
     def of(self, table: str) -> tuple[PublishedFile, ...]:
         """Return the files of one table, in order of rank and step."""
@@ -150,6 +162,30 @@ class Manifest(msgspec.Struct, frozen=True):
                 (f for f in self.files if f.table == table),
                 key=lambda f: (f.rank if f.rank is not None else -1, f.first_step or 0, f.path),
             )
+        )
+
+
+def without_events(manifest: Manifest) -> list[DumpEntry]:
+    """Return the dumps whose events are gone: pruned. An op timeline and a flight recorder have none."""
+    kept = {content_of(f) for f in manifest.of("events")}
+    others = (*manifest.of("timeline_ops"), *manifest.of("flight_records"))
+    kept |= {PurePosixPath(f.path).name.split(".")[1] for f in others}
+    return [d for d in manifest.dumps if d.error is None and d.dump not in kept]
+
+
+def refuse_pruned(manifest: Manifest, what: str) -> None:
+    """Refuse `what` of a run that lacks events.
+
+    Raises:
+        StoreError: Some were pruned; says how they come back.
+    """
+    gone = without_events(manifest)
+    if gone:
+        raise StoreError(
+            f"{what} needs the events of run {manifest.run!r}, and those of {len(gone)} of {len(manifest.dumps)} dumps"
+            " were pruned",
+            "Its answers stay. Events come back by reading the dumps again: longpole ingest DUMPS --name "
+            + manifest.run,
         )
 
 

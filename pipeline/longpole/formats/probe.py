@@ -24,12 +24,12 @@ def head_of(file: BinaryIO) -> bytes:
         return head
 
 
-def reason_not_a_dump(url: str, name: str) -> str | None:
-    """Return why the file is no dump of a known format, as a sentence; None where it is one."""
+def refusal_of(url: str, name: str) -> DumpError | None:
+    """Return why the file is no dump of a known format, and what to do; None where it is one."""
     try:
         reader_for(head_of(io.BytesIO(remote.head_of(url, HEAD_BYTES))), name)
     except DumpError as error:
-        return error.fact
+        return error
     except remote.failures() as error:
-        return f"{name} cannot be read: {remote.reason(error)}"
+        return DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.")
     return None
