@@ -102,10 +102,7 @@ def test_dumps_on_s3_are_fetched_once_and_give_the_same_events(s3: S3, tmp_path:
     assert [f.digest for f in remote.manifest("worked").of("events")] == [
         f.digest for f in local.manifest("worked").of("events")
     ]
-    # The first four bytes say that it is no Parquet; then comes the whole.
-    assert {key: sorted(n) for key, n in s3.fetched.items() if key in sizes} == {
-        key: [4, size] for key, size in sizes.items()
-    }
+    assert {key: n for key, n in s3.fetched.items() if key in sizes} == {key: [size] for key, size in sizes.items()}
 
 
 def test_the_command_takes_urls_for_dumps_and_store(

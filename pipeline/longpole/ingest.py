@@ -170,15 +170,16 @@ def read_dump(task: ReadTask) -> ReadResult:
         try:
             local = None if remote.is_local(task.dump.url) else folder / "dump"
             content = _content_of(task.dump, local)
-            if timelines.is_timeline(task.dump.url):
+            here = task.dump.url if local is None else str(local)
+            if timelines.is_timeline(here):
                 return _read_timeline(task, store, folder, content)
-            if flights.is_flight(task.dump.url):
+            if flights.is_flight(here):
                 return _read_flight(task, store, folder, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
-            facts = _read_raw(task, local, raw)
+            facts = _read_raw(task, here, raw)
         except DumpError as error:
             return ReadResult(task.dump, "", error=error.fact)
         except remote.failures() as error:
@@ -249,10 +250,10 @@ def _content_of(dump: Candidate, copy: Path | None) -> str:
     return digest.hexdigest()
 
 
-def _read_raw(task: ReadTask, local: Path | None, target: Path) -> DumpFacts:
+def _read_raw(task: ReadTask, dump: str, target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    with remote.open_file(task.dump.url if local is None else str(local)) as file:
+    with remote.open_file(dump) as file:
         reader = reader_for(head_of(file), task.dump.name)
         file.seek(0)
         with pq.ParquetWriter(
