@@ -53,7 +53,8 @@ GIVEN: dict[Scope, set[str]] = {
     "whatif": set(),
     "flight": {"raw_flight", "context"},
     "hang": {"flight_ranks"},
-    "fleet": {"dumps"},
+    "measures": {"dumps"},
+    "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
     "page": {"dumps"},
 }
@@ -62,7 +63,7 @@ GIVEN: dict[Scope, set[str]] = {
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
 _FLIGHT: set[Scope] = {"flight", "hang"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, "priced", "dump", "fleet"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, "priced", "measures", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
@@ -72,6 +73,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "steps": {"lib", "rank", "clock", "steps"},
     "run": _RUN - {"mfu"},
     "mfu": _RUN,
+    "measures": {*_RUN, "measures"},
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
     "elements": {"lib", "rank", "clock", "graph"},
     "medians": {"elements"},
@@ -213,8 +215,10 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    answers = made("rank", "clock", "steps", "paths", "run")
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
+    found |= evaluated("measures", {**answers, **made("mfu"), "dumps": dumps})
     priced = {n: found[n] for n in ("straggler_scenarios", "opportunity_changes")}
     found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
@@ -230,7 +234,9 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")]})
     found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
-    found |= evaluated("fleet", views)
+    told = [("run", "VARCHAR"), ("job", "VARCHAR"), ("workload", "VARCHAR"), ("baseline", "VARCHAR")]
+    gates = [("run", "VARCHAR"), ("gate", "VARCHAR"), ("threshold", "DOUBLE")]
+    found |= evaluated("fleet", {**views, "told_runs": told, "told_gates": gates})
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})
     return found
 
@@ -243,7 +249,7 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         for name, columns in found.items()
         if (
             KNOWN[name].scope
-            in (*_TIMELINE, *_FLIGHT, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
+            in (*_TIMELINE, *_FLIGHT, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu", "measures")
             or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private
@@ -493,7 +499,7 @@ def test_every_row_of_data_has_every_value(name: str) -> None:
 
 
 def test_every_pattern_of_data_is_one_that_the_engine_knows() -> None:
-    for name in ("comm_patterns", "input_ranges"):
+    for name in ("comm_patterns", "input_ranges", "step_classes"):
         for row in catalog.data(name):
             duckdb.execute("SELECT regexp_matches('x', $1)", [row["pattern"]]).fetchall()
 

@@ -195,8 +195,9 @@ def answers(
     records = sorted(manifest.of(TABLE), key=lambda f: (f.rank or 0, f.path))
     if not records:
         return []
+    there = store.whole(manifest.run, records)
     for file in records:
-        if not store.is_whole(manifest.run, file):
+        if file not in there:
             raise LongpoleError(
                 f"{store.path('runs', manifest.run, file.path)} is gone or damaged",
                 f"Read its dump again: longpole ingest DUMPS --name {manifest.run}",

@@ -42,6 +42,8 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
                 facts = reader.read(file, candidate.name, tally.add, ReadOptions())
         except DumpError as error:
             print(f"  {printable(error.fact)}")
+            if error.cure:
+                print(f"  {printable(error.cure)}")
             worst = 1
             continue
         for line in _lines(facts, tally, candidate.name):
