@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -99,6 +100,33 @@ class Session:
         assert relation is not None
         return relation
 
+    def copy_to(self, path: Path, steps: tuple[int | None, int | None] | None) -> None:
+        """Write every view into a new DuckDB file that any client of DuckDB 1.0 or later reads.
+
+        Args:
+            path: Where; nothing may be there.
+            steps: First and last step whose `events` come along, None for an open end; None leaves the view out.
+        """
+        with self.explaining(), duckdb.connect() as con:
+            con.execute(f"ATTACH {_text(str(path))} AS longpole (STORAGE_VERSION 'v1.0.0')")
+            con.execute("USE longpole")
+            for name in [*(r.name for r in _stored_relations()), "dumps"]:
+                if name == "events" and steps is None:
+                    continue
+                rows = self.con.sql(f"FROM {name}")
+                for bound, sign in zip(steps or (), (">=", "<="), strict=False):
+                    if name == "events" and bound is not None:
+                        rows = rows.filter(f"step {sign} {bound}")
+                con.register("_rows", rows.to_arrow_reader(100_000))
+                con.execute(f"CREATE TABLE {name} AS FROM _rows")
+                con.unregister("_rows")
+                _comment(con, name, *_meanings(name), kind="TABLE")
+            for relation in catalog.needed("fleet", _given()):
+                con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
+                _comment(con, relation.name, *_meanings(relation.name))
+            con.execute("USE memory")
+            con.execute("DETACH longpole")
+
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
         """Turn what DuckDB says of a query into an error with a cure.
@@ -138,7 +166,7 @@ class Session:
         self._add_dumps(manifests)
         for relation in catalog.needed("fleet", _given()):
             self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
-            _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
+            _comment(self.con, relation.name, *_meanings(relation.name))
         self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
         self.con.execute("SET enable_external_access = false")
         self.con.execute("SET lock_configuration = true")
@@ -158,7 +186,7 @@ class Session:
             listed = ", ".join(f'"{name}"' for name in columns)
             body = f"SELECT {listed} FROM _{relation.name}_files"
         self.con.execute(f"CREATE VIEW {relation.name} AS {body}")
-        _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
+        _comment(self.con, relation.name, *_meanings(relation.name))
 
     def _add_dumps(self, manifests: Sequence[Manifest]) -> None:
         tables = [
@@ -166,7 +194,7 @@ class Session:
         ]
         self.con.register("_dumps_table", pa.concat_tables(tables))
         self.con.execute("CREATE VIEW dumps AS SELECT * FROM _dumps_table")
-        _comment(self.con, "dumps", DUMP_GRAIN, {f.name: f.metadata[b"meaning"].decode() for f in DUMP_TABLE})
+        _comment(self.con, "dumps", *_meanings("dumps"))
 
 
 def _kind(statement: duckdb.Statement) -> str:
@@ -243,9 +271,19 @@ def _refuse_gone(fragment: ds.ParquetFileFragment, run: str) -> None:
         ) from error
 
 
-def _comment(con: duckdb.DuckDBPyConnection, view: str, grain: str, meanings: dict[str, str]) -> None:
+def _meanings(view: str) -> tuple[str, dict[str, str]]:
+    """Return what a row of the view is, and what its columns mean."""
+    if view == "dumps":
+        return DUMP_GRAIN, {f.name: f.metadata[b"meaning"].decode() for f in DUMP_TABLE}
+    relation = catalog.relations()[view]
+    return relation.grain, {c.name: c.meaning for c in relation.columns}
+
+
+def _comment(
+    con: duckdb.DuckDBPyConnection, view: str, grain: str, meanings: dict[str, str], kind: str = "VIEW"
+) -> None:
     columns = [f'COMMENT ON COLUMN {view}."{column}" IS {_text(meaning)}' for column, meaning in meanings.items()]
-    con.execute("; ".join([f"COMMENT ON VIEW {view} IS {_text(grain)}", *columns]))
+    con.execute("; ".join([f"COMMENT ON {kind} {view} IS {_text(grain)}", *columns]))
 
 
 def _text(value: str) -> str:
