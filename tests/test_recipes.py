@@ -112,7 +112,8 @@ def test_a_question_reads_public_views_alone_and_every_parameter(name: str) -> N
     assert recipe.reads <= set(public_views())
     assert statement.type == duckdb.StatementType.SELECT
     assert set(statement.named_parameters) == {p.name for p in recipe.parameters}
-    assert all(c.meaning.endswith(".") for c in (*recipe.columns, *recipe.parameters))
+    assert all(c.meaning.endswith(".") for c in recipe.columns)
+    assert all(p.meaning.endswith(".") for p in recipe.parameters)
 
 
 @EVERY

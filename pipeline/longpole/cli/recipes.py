@@ -65,17 +65,17 @@ def _values(recipe: catalog.Recipe, given: list[str]) -> dict[str, Any]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or name not in texts:
-            told = ", ".join(f"{p.name} ({p.meaning.rstrip('.')})" for p in recipe.parameters)
-            raise UsageError(f"--set {printable(text)} sets nothing of {recipe.name}", f"Give NAME=VALUE of: {told}.")
+            names = ", ".join(f"{p.name} ({p.meaning.rstrip('.')})" for p in recipe.parameters)
+            raise UsageError(f"--set {printable(text)} sets nothing of {recipe.name}", f"Give NAME=VALUE of: {names}.")
         texts[name] = value
     values: dict[str, Any] = {}
     for parameter in recipe.parameters:
-        text = texts[parameter.name]
+        told = texts[parameter.name]
         try:
-            row = duckdb.execute(f"SELECT $1::{parameter.type}", [text]).fetchall()
+            row = duckdb.execute(f"SELECT $1::{parameter.type}", [told]).fetchall()
         except duckdb.Error as error:
             raise UsageError(
-                f"--set {parameter.name}={printable(str(text))} is no {parameter.type}", parameter.meaning
+                f"--set {parameter.name}={printable(str(told))} is no {parameter.type}", parameter.meaning
             ) from error
         values[parameter.name] = row[0][0]
     if values["rows"] < 1:

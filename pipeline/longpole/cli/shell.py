@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -45,4 +46,14 @@ def shell(
         with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
             session.copy_to(copy, chosen)
         stderr().print(f"{bytes_text(copy.stat().st_size)} copied; `SHOW TABLES` lists the views, .quit ends")
-        return 1 if subprocess.run([client, *_GUARDS, str(copy)], check=False).returncode else 0
+        return _wait_for([client, *_GUARDS, str(copy)])
+
+
+def _wait_for(command: list[str]) -> int:
+    """Return 0 once the client has ended well, else 1; Ctrl-C is the client's, to stop a query."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # a handler, for the client would inherit that it is ignored
+    try:
+        done = subprocess.run(command, check=False)  # noqa: S603 - the user's own duckdb, on a path made here
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return 1 if done.returncode else 0
