@@ -16,6 +16,7 @@ from longpole import catalog
 from longpole.catalog import Relation, Scope
 from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
+from longpole.formats.flight_recorder import RAW_FLIGHT
 from longpole.formats.op_timeline import RAW_OPS
 from longpole.store import DUMP_TABLE
 
@@ -50,7 +51,10 @@ GIVEN: dict[Scope, set[str]] = {
     "replays": {*DATA},
     "workers": set(),
     "whatif": set(),
-    "fleet": {"dumps"},
+    "flight": {"raw_flight", "context"},
+    "hang": {"flight_ranks"},
+    "measures": {"dumps"},
+    "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
     "page": {"dumps"},
 }
@@ -58,7 +62,8 @@ GIVEN: dict[Scope, set[str]] = {
 
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, "priced", "dump", "fleet"}
+_FLIGHT: set[Scope] = {"flight", "hang"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, "priced", "measures", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
@@ -68,6 +73,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "steps": {"lib", "rank", "clock", "steps"},
     "run": _RUN - {"mfu"},
     "mfu": _RUN,
+    "measures": {*_RUN, "measures"},
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
     "elements": {"lib", "rank", "clock", "graph"},
     "medians": {"elements"},
@@ -81,6 +87,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "replays": {"lib", "ops", "timeline", "replay", "replays", "workers"},
     "workers": {"lib", "ops", "replays", "workers"},
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
+    "flight": {"lib", "flight"},
+    "hang": {"lib", "flight", "hang"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -207,8 +215,10 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
     found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    answers = made("rank", "clock", "steps", "paths", "run")
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
+    found |= evaluated("measures", {**answers, **made("mfu"), "dumps": dumps})
     priced = {n: found[n] for n in ("straggler_scenarios", "opportunity_changes")}
     found |= evaluated("predict", {**made("rank", "clock", "steps", "graph"), **asked, **priced})
     edges = [("scenario", "INTEGER"), ("source", "BIGINT"), ("node", "BIGINT"), ("cost_ns", "BIGINT")]
@@ -220,9 +230,13 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
+    found |= evaluated("flight", {"raw_flight": arrow_columns(RAW_FLIGHT), "context": [("rank", "INTEGER")]})
+    found |= evaluated("hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")]})
     found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
-    found |= evaluated("fleet", views)
+    told = [("run", "VARCHAR"), ("job", "VARCHAR"), ("workload", "VARCHAR"), ("baseline", "VARCHAR")]
+    gates = [("run", "VARCHAR"), ("gate", "VARCHAR"), ("threshold", "DOUBLE")]
+    found |= evaluated("fleet", {**views, "told_runs": told, "told_gates": gates})
     found |= evaluated("check", {**views, **{n: c for n, c in found.items() if KNOWN[n].scope == "fleet"}})
     return found
 
@@ -234,7 +248,8 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         name: [run, *columns]
         for name, columns in found.items()
         if (
-            KNOWN[name].scope in (*_TIMELINE, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu")
+            KNOWN[name].scope
+            in (*_TIMELINE, *_FLIGHT, "rank", "path", "paths", "clock", "steps", "run", "priced", "mfu", "measures")
             or name in ("step_replays", "run_opportunities")
         )
         and not KNOWN[name].is_private
@@ -484,7 +499,7 @@ def test_every_row_of_data_has_every_value(name: str) -> None:
 
 
 def test_every_pattern_of_data_is_one_that_the_engine_knows() -> None:
-    for name in ("comm_patterns", "input_ranges"):
+    for name in ("comm_patterns", "input_ranges", "step_classes"):
         for row in catalog.data(name):
             duckdb.execute("SELECT regexp_matches('x', $1)", [row["pattern"]]).fetchall()
 

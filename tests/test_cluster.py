@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import dask
@@ -83,6 +85,28 @@ def test_a_worker_that_dies_is_an_error_with_a_cure(client: Any) -> None:
         run_all(client, die, [7])
     assert "Lower --memory" in caught.value.cure
     assert run_all(client, abs, [-4]) == [4]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a task may be given: an argument that says how much memory it may take."""
+
+    memory: int
+
+
+def test_a_task_takes_no_more_than_the_smallest_worker_leaves() -> None:
+    workers: dict[str, dict[str, int]] = {"a": {"memory_limit": 1 << 30, "nthreads": 1}}
+    client: Any = SimpleNamespace(scheduler_info=lambda n_workers: {"workers": workers})
+    asked = [Asking(1 << 30), Asking(1 << 20), "no memory is asked for"]
+    assert cluster._fitted(client, asked) == [Asking(590_558_003), Asking(1 << 20), "no memory is asked for"]
+    workers["b"] = {"memory_limit": 1 << 32, "nthreads": 8}
+    assert cluster._fitted(client, asked)[0] == Asking(395_942_297)
+    workers["c"] = {"memory_limit": 0, "nthreads": 64}  # none
+    assert cluster._fitted(client, asked)[0] == Asking(395_942_297)
+    workers["d"] = {"memory_limit": 1 << 28, "nthreads": 1}
+    assert cluster._fitted(client, asked)[0] == Asking(64 << 20)
+    workers.clear()
+    assert cluster._fitted(client, asked) == asked
 
 
 def test_there_are_as_many_slots_as_workers_have_threads(client: Any) -> None:

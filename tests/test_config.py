@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from longpole.config import RunConfig, load, parse
+from longpole import catalog
+from longpole.config import Gates, RunConfig, load, parse
 from longpole.errors import LongpoleError
 
 EVERY_KEY = r"""
@@ -72,8 +73,18 @@ forward = '^forward'
 optimizer = 'Optimizer\.step'
 
 [gates]
-step_time_ratio = 1.05
+step_time_ns = 750e6
+mfu_ratio = 0.3
 exposed_comm_ratio = 1
+straggler_ratio = 0.1
+coverage_ratio = 0.9
+goodput_ratio = 0.95
+step_time_worse_ratio = 0.05
+mfu_worse_ratio = 0.02
+exposed_comm_worse_ratio = 0.02
+straggler_worse_ratio = 0.02
+coverage_worse_ratio = 0
+goodput_worse_ratio = 0.05
 """
 
 
@@ -98,7 +109,8 @@ def test_every_promised_key_is_taken() -> None:
     assert config.run.workload == "8b-pretrain"
     assert config.comm.kernels == ["^my_all_reduce", "sharp"]
     assert config.phases["forward"] == "^forward"
-    assert config.gates == {"step_time_ratio": 1.05, "exposed_comm_ratio": 1.0}
+    assert (config.gates.step_time_ns, config.gates.exposed_comm_ratio) == (750e6, 1.0)
+    assert len(config.thresholds()) == 12
 
 
 def test_every_key_there_is_stands_in_the_example() -> None:
@@ -170,10 +182,10 @@ def test_an_unknown_section_like_no_other_names_them_all() -> None:
         ("[comm]\nkernels = 'x'", "[comm] kernels: Expected `array`, got `str`"),
         ("[comm]\nkernels = [1]", "[comm] kernels: Expected `str`, got `int`"),
         ("[phases]\nforward = 1", "[phases]: Expected `str`, got `int`"),
-        ("[gates]\nstep_time_ratio = '1'", "[gates]: Expected `float`, got `str`"),
-        ("[gates]\nstep_time_ratio = true", "[gates]: Expected `float`, got `bool`"),
-        ("[gates]\nstep_time_ratio = nan", "[gates] step_time_ratio = nan is no threshold"),
-        ("[gates.step]\ntime = 1", "[gates]: Expected `float`, got `object`"),
+        ("[gates]\nmfu_ratio = '1'", "[gates] mfu_ratio: Expected `float`, got `str`"),
+        ("[gates]\nmfu_ratio = true", "[gates] mfu_ratio: Expected `float`, got `bool`"),
+        ("[gates]\nmfu_ratio = nan", "[gates] mfu_ratio = nan is no threshold"),
+        ("[gates.mfu_ratio]\ntime = 1", "[gates] mfu_ratio: Expected `float`, got `object`"),
         ("model = 3", "[model]: Expected `object`, got `int`"),
         ("[[model]]\nparams = 1", "[model]: Expected `object`, got `array`"),
     ],
@@ -236,7 +248,7 @@ def test_a_file_that_cannot_be_read_is_an_error_with_a_cure(tmp_path: Path) -> N
 
 def test_only_what_links_events_makes_dumps_be_read_again() -> None:
     key = RunConfig().ingest_key()
-    assert parse("[model]\nparams = 1\n[gates]\nx = 1\n[phases]\nforward = 'x'", "run.toml").ingest_key() == key
+    assert parse("[model]\nparams = 1\n[gates]\nmfu_ratio = 1\n[phases]\nforward = 'x'", "run.toml").ingest_key() == key
     assert parse(r"[steps]" "\n" r"marker = '(\d+)'", "run.toml").ingest_key() != key
     one = parse("[comm]\nkernels = ['a', 'b']", "run.toml").ingest_key()
     assert one != key
@@ -263,6 +275,32 @@ def test_sizes_that_no_model_or_device_has_are_refused(text: str, fact: str, cur
     error = refused(text)
     assert fact in error.fact
     assert cure in error.cure
+
+
+def test_a_gate_that_does_not_exist_is_an_error_that_names_the_nearest() -> None:
+    error = refused("[gates]\nstep_time_wors_ratio = 0.05")
+    assert error.fact == "run.toml: [gates] has no key 'step_time_wors_ratio'"
+    assert error.cure == "Did you mean [gates] step_time_worse_ratio?"
+
+
+def test_every_gate_has_its_rule_and_every_rule_its_gate() -> None:
+    kinds = {row["measure"] for row in catalog.data("measure_kinds")}
+    rules = catalog.data("gate_rules")
+    assert [row["gate"] for row in rules] == list(Gates.__struct_fields__)
+    assert {row["measure"] for row in rules} == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [("", (False, False)), ("[run]\njob = 'a'", (True, False)), ("[batch]\naccumulation = 2", (True, True))],
+)
+def test_what_a_run_may_be_compared_with_is_told_or_follows_from_its_sizes(
+    text: str, is_told: tuple[bool, bool]
+) -> None:
+    job, workload = parse(text, "run.toml").comparable()
+    assert (job is not None, workload is not None) == is_told
+    other = parse(text + "\n[gates]\nmfu_ratio = 0.3", "run.toml").comparable()
+    assert other == (job, workload)
 
 
 def test_figures_are_the_keys_of_mfu_with_the_element_type_as_devices_name_it() -> None:

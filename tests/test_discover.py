@@ -284,6 +284,7 @@ def test_dumps_need_not_be_local() -> None:
         ("gloo-4x-cpu/rank0.step7.pt.trace.json.gz", 0),
         ("flight-recorder/ok/fr_rank_2.json", 2),
         ("nsys-recipe-4x-a100/proc3.nvtx_gpu_proj_trace.parquet", 3),
+        ("nsys-2x/before.sqlite", None),
         ("straggler-whatif/ms-AR.json", None),
         ("single/rccl_mi300_rank0_of_8.json.gz", 0),
         ("single/cuda_graphs_rank0_of_16.json.gz", 0),
@@ -297,6 +298,9 @@ def test_dumps_need_not_be_local() -> None:
         ("single/cpu_only.json.gz", None),
         # as people spell it
         ("rank-3", 3),
+        ("report_3.sqlite", 3),
+        ("trace_rank5.rpd.gz", 5),
+        ("12.db", 12),
         ("rank_003.json.gz", 3),
         ("rank=5.json", 5),
         ("rank.12.json", 12),

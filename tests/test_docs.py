@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -35,6 +36,37 @@ def test_every_dependency_has_its_reason() -> None:
     told = {name.strip() for row in rows for name in row.split(",")} - {"dependency"}
 
     assert told == names
+
+
+CLUSTERS = README.partition("## Scale and clusters")[2].partition("\n## ")[0]
+SCRIPTS = re.findall(r"^```python\n(.+?)^```$", CLUSTERS, re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("script", "module"), list(zip(SCRIPTS, ("dask_jobqueue", "dask_kubernetes.operator"), strict=True))
+)
+def test_the_scripts_for_clusters_give_the_command_what_it_takes(
+    script: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their packages are not installed here: a stand-in gives an address, and takes the options of any cluster."""
+    cluster = mock.MagicMock(scheduler_address="tcp://10.0.0.1:8786")
+    cluster.__enter__.return_value = cluster
+    parts = module.split(".")
+    for n in range(len(parts)):
+        made = mock.MagicMock(SLURMCluster=lambda **_: cluster, KubeCluster=lambda **_: cluster)
+        monkeypatch.setitem(sys.modules, ".".join(parts[: n + 1]), made)
+    command_line = mock.Mock(return_value=0)
+    monkeypatch.setattr(cli, "main", command_line)
+
+    with pytest.raises(SystemExit) as ended:
+        exec(compile(script, "README.md", "exec"), {})  # noqa: S102  our own text
+
+    assert ended.value.code == 0
+    ((argv,), _) = command_line.call_args
+    assert argv[0] == "run"
+    command, bound, _ = cli.make_app("run").parse_args(argv, exit_on_error=False, print_error=False)
+    assert command.__name__ == "run"
+    assert bound.arguments["cluster"].scheduler == "tcp://10.0.0.1:8786"
 
 
 def _command(mark: str) -> str:

@@ -14,8 +14,8 @@ SOURCE = Path(__file__).parents[1] / "pipeline" / "longpole"
 LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
-        *("catalog", "session", "store", "lock", "topology", "formats", "discover", "engine", "cluster"),
-        *("chrome_trace", "timelines", "presets", "plan", "whatif"),
+        *("catalog", "session", "store", "remote", "lock", "topology", "formats", "discover", "engine", "cluster"),
+        *("chrome_trace", "timelines", "flights", "presets", "plan", "whatif", "night", "retention"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
     {"cli", "api", "__main__"},

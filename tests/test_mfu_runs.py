@@ -37,8 +37,8 @@ def test_only_the_marts_of_mfu_follow_a_changed_model(store: Store) -> None:
     told = set(make_run(store, "r", dumps, config=CONFIG.format(tokens=8192)).files)
     again = set(make_run(store, "r", dumps, config=CONFIG.format(tokens=4096)).files)
 
-    assert {f.table for f in told - before} == {"step_mfu", "step_ledger", "run_mfu"}
-    assert {f.table for f in again - told} == {"step_mfu", "step_ledger", "run_mfu"}
+    assert {f.table for f in told - before} == {"step_mfu", "step_ledger", "run_mfu", "run_goodput", "run_measures"}
+    assert {f.table for f in again - told} == {"step_mfu", "step_ledger", "run_mfu", "run_goodput", "run_measures"}
 
 
 def test_the_model_of_run_toml_reaches_the_views(store: Store) -> None:
@@ -56,4 +56,4 @@ def test_the_model_of_run_toml_reaches_the_views(store: Store) -> None:
 def test_a_config_in_gates_or_phases_alone_makes_nothing_anew(store: Store) -> None:
     dumps = sorted(WORKED.glob("*.json.gz"))
     before = set(make_run(store, "r", dumps).files)
-    assert set(make_run(store, "r", dumps, config="[gates]\nmfu = 0.3\n").files) == before
+    assert set(make_run(store, "r", dumps, config="[gates]\nmfu_ratio = 0.3\n").files) == before

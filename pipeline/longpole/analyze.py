@@ -15,13 +15,26 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from longpole import __version__, catalog, config, timelines, whatif
+from longpole import __version__, catalog, config, flights, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
-from longpole.store import DUMP_TABLE, DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
+from longpole.remote import StepRange
+from longpole.store import (
+    DUMP_TABLE,
+    DumpEntry,
+    Manifest,
+    PublishedFile,
+    RankPlace,
+    Store,
+    content_of,
+    file_digest,
+    key_of,
+    refuse_pruned,
+    without_events,
+)
 
 MAX_SHARDS = 2_000
 """Run-level tasks of one run at most: beyond it shards are ten times as wide. A schedule that records four steps of
@@ -80,14 +93,20 @@ def analyze_run(
         has_what_ifs: Whether to ask what stragglers cost and what to fix first; None asks it of runs of moderate size.
 
     Raises:
-        LongpoleError: The run has no events.
+        LongpoleError: The run has no events; or some were pruned, and its answers are not this version's.
     """
     manifest = store.manifest(run)
+    if without_events(manifest):
+        if not is_analyzed(manifest):
+            refuse_pruned(manifest, "to make its answers anew")
+        return manifest
     events, ops = manifest.of("events"), manifest.of(timelines.TABLE)
-    if not events and not ops:
+    records = manifest.of(flights.TABLE)
+    if not events and not ops and not records:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
+    whole = store.whole(run, manifest.files)
     for file in events:
-        if not store.is_whole(run, file):
+        if file not in whole:
             raise LongpoleError(
                 f"{store.path('runs', run, file.path)} is gone or damaged",
                 f"Read its dump again: longpole ingest DUMPS --name {run}",
@@ -95,9 +114,9 @@ def analyze_run(
 
     known: dict[str, list[PublishedFile]] = {}
     for file in manifest.files:
-        if file.table not in ("events", timelines.TABLE):
+        if file.table not in ("events", timelines.TABLE, flights.TABLE):
             known.setdefault(file.inputs, []).append(file)
-    known = {inputs: files for inputs, files in known.items() if all(store.is_whole(run, f) for f in files)}
+    known = {inputs: files for inputs, files in known.items() if whole.issuperset(files)}
 
     def stage(tasks: list[AnalyzeTask]) -> list[PublishedFile]:
         todo = [t for t in tasks if t.inputs not in known]
@@ -119,14 +138,32 @@ def analyze_run(
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
-    files = (*events, *ops, *rank_files, *marts)
+    marts += flights.answers(store, manifest, known, run_tasks, memory)
+    told = Told(dumps=manifest.dumps)
+    marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
+    files = (*events, *ops, *records, *rank_files, *marts)
     if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
         files += manifest.of("step_replays")
-    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files)
-    if (set(updated.files), updated.tool_version) != (set(manifest.files), manifest.tool_version):
+    updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files, analyzed=_analysis_key(manifest))
+    if msgspec.structs.replace(updated, files=()) != msgspec.structs.replace(manifest, files=()) or set(
+        updated.files
+    ) != set(manifest.files):
         store.publish(updated)
     store.sweep(updated)
     return updated
+
+
+def is_analyzed(manifest: Manifest) -> bool:
+    """Return whether the run's answers are those that this version makes of its dumps and its run.toml."""
+    return manifest.analyzed == _analysis_key(manifest)
+
+
+def _analysis_key(manifest: Manifest) -> str:
+    """Return the hash of all that answers follow from; of dumps what they hold, not the events, which may be pruned."""
+    sql = catalog.fingerprint(*(scope for level in ("rank", "run") for scope in catalog.LEVELS[level]))
+    settings = config.parse(manifest.config, "config.toml")
+    told = Told(manifest.dumps, manifest.topology, settings.parallel, figures=settings.figures())
+    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), sorted(settings.phases.items()), told.key())
 
 
 def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:
@@ -182,8 +219,11 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
     read = {name for relation in relations for name in relation.reads}
     with store.scratch() as folder, connection(folder, task.memory) as con:
         for name, paths in task.tables:
-            local = store.fetch(task.run, list(paths), folder)
-            con.execute(f"CREATE VIEW {name} AS {reading(name, local, _filter(name, task))}")
+            rows = _rows(name, task)
+            local = store.fetch(task.run, list(paths), folder, rows)
+            where = "" if rows is None else f" WHERE {rows.column} BETWEEN {rows.first} AND {rows.last}"
+            where = " WHERE is_anchor" if task.scope == "clock" else where
+            con.execute(f"CREATE VIEW {name} AS {reading(name, local, where)}")
         _load_context(con, task, read)
         catalog.load_data_of(con, relations)
         for relation in relations:
@@ -195,7 +235,14 @@ def evaluate(task: AnalyzeTask) -> list[PublishedFile]:
             # What is published is made once, as its file; relations after it read that.
             file = folder / f"{name}.parquet"
             with gathering(con, relation.is_recursive):
-                n_rows = write_ordered(con, relation.sql, relation.order, file, is_sorted=relation.is_sorted)
+                n_rows = write_ordered(
+                    con,
+                    relation.sql,
+                    relation.order,
+                    file,
+                    is_sorted=relation.is_sorted,
+                    group_rows=ROWS_PER_GROUP if name in (*_STEPS_READ, *_PATHS_READ) else None,
+                )
             con.execute(f"CREATE TEMP VIEW {name} AS FROM read_parquet({quoted(file)})")
             steps = _step_range(con, task, name)
             published.append(
@@ -232,7 +279,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
         dumps = sorted(
             (d for d in manifest.dumps if d.rank == rank and d.error is None), key=lambda d: (d.first_ns or 0, d.dump)
         )
-        paths = {PurePosixPath(f.path).name.removesuffix(".parquet"): f for f in files}
+        paths = {content_of(f): f for f in files}
         ordered = [(d, paths[d.dump]) for d in dumps if d.dump in paths]
         inputs = key_of(
             "rank",
@@ -291,12 +338,16 @@ def _paths_tasks(
             for f in path_files
             if f.first_step is not None and f.last_step is not None and f.first_step <= last and f.last_step >= first
         ]
-        task = _run_level_task(store, run, "paths", ("path_segments",), mine, Told(), memory, f"{first}-{last}")
+        task = _run_level_task(store, run, "paths", _PATHS_READ, mine, Told(), memory, f"{first}-{last}")
         tasks.append(replace(task, first_step=first, last_step=last))
     return tasks
 
 
 _STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains")
+_PATHS_READ = ("path_segments",)
+
+ROWS_PER_GROUP = 10_240
+"""Rows of a row group of a rank's answers that tasks read by steps: of a remote file one fetches whole groups."""
 
 _RUN_READS = (
     "rank_steps",
@@ -311,6 +362,8 @@ _RUN_READS = (
     "step_critical_path",
 )
 
+
+_MEASURES_READ = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 _MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 
@@ -414,18 +467,16 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
         )
 
 
-def _filter(name: str, task: AnalyzeTask) -> str:
-    """Return the WHERE of what a task reads of a relation."""
+def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
+    """Return what a task reads of a relation; None for all of it."""
     first, last = int(task.first_step or 0), int(task.last_step or 0)
-    if task.scope == "clock":
-        return " WHERE is_anchor"
     if task.scope == "steps" and name == "rank_windows":  # one step of halo: its end is the first step's start
-        return f" WHERE step BETWEEN {first - 1} AND {last}"
+        return StepRange("step", first - 1, last)
     if task.scope == "paths":
-        return f" WHERE step BETWEEN {first} AND {last}"
+        return StepRange("step", first, last)
     if task.scope == "steps" and name in ("rank_collectives", "rank_chains"):
-        return f" WHERE shard_step BETWEEN {first - 1} AND {last}"
-    return ""
+        return StepRange("shard_step", first - 1, last)
+    return None
 
 
 def _place(table: str, task: AnalyzeTask) -> str:

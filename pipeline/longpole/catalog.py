@@ -31,6 +31,7 @@ Scope = Literal[
     "paths",
     "run",
     "mfu",
+    "measures",
     "elements",
     "medians",
     "graph",
@@ -42,23 +43,26 @@ Scope = Literal[
     "replays",
     "workers",
     "whatif",
+    "flight",
+    "hang",
     "fleet",
     "page",
     "check",
 ]
 """What one evaluation of a relation sees: one dump, one rank, a sample of every rank, a range of steps, a run, all.
 
-From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model and
-batch. From elements to replay a what-if: one rank, a range of steps, one rank's graph, the run's; priced what follows
-from it. From ops to whatif an op timeline: the file, all its ops, a range of steps, all steps, all answers.
+From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model
+and batch; measures follows from it and all others. From elements to replay a what-if: one rank, a range of steps, one
+rank's graph, the run's; priced what follows from it. From ops to whatif an op timeline: the file, all its ops, a range
+of steps, all steps, all answers. flight is one rank's flight recorder, hang those of all ranks.
 """
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
-    "rank": ("dump", "rank", "path", "elements", "graph", "ops"),
+    "rank": ("dump", "rank", "path", "elements", "graph", "ops", "flight"),
     "run": (
-        *("clock", "steps", "paths", "run", "mfu", "medians", "predict", "replay", "priced"),
-        *("timeline", "replays", "workers", "whatif"),
+        *("clock", "steps", "paths", "run", "mfu", "measures", "medians", "predict", "replay", "priced"),
+        *("timeline", "replays", "workers", "whatif", "hang"),
     ),
     "fleet": ("fleet",),
     "pages": ("page",),

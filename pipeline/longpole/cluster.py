@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
@@ -58,6 +60,7 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
     address = options.scheduler or (None if options.scheduler_file else dask.config.get("scheduler-address", None))
     if address or options.scheduler_file:
         where = address or options.scheduler_file
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what is wrong is said once, in words
         try:
             client = _started(
                 functools.partial(Client, address or _address_in(str(options.scheduler_file)), timeout=CONNECT_SECONDS)
@@ -148,13 +151,15 @@ def run_all(
     The first task that fails ends the rest and raises its own error.
 
     Raises:
-        LongpoleError: DuckDB ran out of memory or failed in a task, or a worker died.
+        LongpoleError: DuckDB ran out of memory or failed in a task, a worker died, or the scheduler did.
     """
     from distributed import as_completed
+    from distributed.client import ClosedClientError, FutureCancelledError
     from distributed.scheduler import KilledWorker
 
-    futures = [client.submit(task, argument, pure=False) for argument in arguments]
+    futures: list[Any] = []
     try:
+        futures += [client.submit(task, argument, pure=False) for argument in _fitted(client, arguments)]
         for future in as_completed(futures):
             if future.status == "error":
                 future.result()
@@ -174,8 +179,49 @@ def run_all(
             f"a worker died while it ran {task.__name__}: {error}",
             "It ran out of memory or was killed. Lower --memory, or give the workers more.",
         ) from error
+    except (FutureCancelledError, ClosedClientError) as error:
+        raise LongpoleError(
+            f"the Dask scheduler was lost while it ran {task.__name__}",
+            "Give the same command again when it runs: what was finished is kept.",
+        ) from error
     finally:
-        client.cancel(futures)
+        if client.status == "running":
+            client.cancel(futures)
+
+
+_BESIDE_DUCKDB = 256 << 20
+"""Bytes of a worker that are not DuckDB's: 180 MiB of modules, and Arrow's own."""
+
+_LEAST_MEMORY = 64 << 20
+
+
+def _fitted(client: Any, arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments of tasks with no more `memory` than the workers leave.
+
+    Dask pauses a worker at 80 % of its limit and ends it at 95 %; tasks of its threads share what is below.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    shares = [
+        max(_LEAST_MEMORY, (w["memory_limit"] * 4 // 5 - _BESIDE_DUCKDB) // w["nthreads"])
+        for w in workers
+        if w["memory_limit"]
+    ]
+    if not shares:
+        return list(arguments)
+    return [_with_memory(argument, min(shares)) for argument in arguments]
+
+
+def _with_memory(argument: Any, most: int) -> Any:
+    if not dataclasses.is_dataclass(argument) or isinstance(argument, type) or not hasattr(argument, "memory"):
+        return argument
+    return dataclasses.replace(argument, memory=min(argument.memory, most))
+
+
+def dashboard_of(client: Any) -> str | None:
+    """Return the link of the scheduler's dashboard; None where it has none, or no bokeh to draw it."""
+    if importlib.util.find_spec("bokeh") is None or "dashboard" not in client.scheduler_info(n_workers=0)["services"]:
+        return None
+    return str(client.dashboard_link)
 
 
 def has_workers(client: Any) -> bool:

@@ -123,6 +123,23 @@ class Comm(_Table, frozen=True):
     kernels: list[str] = []
 
 
+class Gates(_Table, frozen=True):
+    """[gates]: what a run must keep; sql/data/gate_rules.csv says what each is held against."""
+
+    step_time_ns: float | None = None
+    mfu_ratio: float | None = None
+    exposed_comm_ratio: float | None = None
+    straggler_ratio: float | None = None
+    coverage_ratio: float | None = None
+    goodput_ratio: float | None = None
+    step_time_worse_ratio: float | None = None
+    mfu_worse_ratio: float | None = None
+    exposed_comm_worse_ratio: float | None = None
+    straggler_worse_ratio: float | None = None
+    coverage_worse_ratio: float | None = None
+    goodput_worse_ratio: float | None = None
+
+
 Figure = tuple[str, str, int | float | str | bool | None]
 """A key of run.toml as a column: SECTION_KEY, its SQL type, its value."""
 
@@ -141,7 +158,7 @@ class RunConfig(_Table, frozen=True):
     run: Run = Run()
     comm: Comm = Comm()
     phases: dict[str, str] = {}
-    gates: dict[str, float] = {}
+    gates: Gates = Gates()
 
     def figures(self) -> tuple[Figure, ...]:
         """Return what is told of model, batch, hardware and parallelism, and how steps make updates, key by key."""
@@ -156,6 +173,18 @@ class RunConfig(_Table, frozen=True):
                     value = _dtype(value)
                 rows.append((f"{section}_{key}", _SQL_TYPES[get_args(hint)[0]], value))
         return tuple(rows)
+
+    def thresholds(self) -> dict[str, float]:
+        """Return the gates that are told, by name."""
+        told = {name: getattr(self.gates, name) for name in get_type_hints(Gates)}
+        return {name: float(value) for name, value in told.items() if value is not None}
+
+    def comparable(self) -> tuple[str | None, str | None]:
+        """Return job and workload, which runs of one trend have in common; an untold job is its workload.
+
+        Neither, where nothing is said: such a run is compared with none.
+        """
+        return self.run.job or self.workload(), self.workload()
 
     def ingest_key(self) -> str:
         """Return the text of all that changes how events are linked: dumps are read anew when it does."""
@@ -203,7 +232,7 @@ def parse(text: str, path: str) -> RunConfig:
         config = msgspec.convert(tables, RunConfig)
     except msgspec.ValidationError as error:
         raise LongpoleError(f"{path}: {_in_words(error)}", _CURE) from error
-    for name, threshold in config.gates.items():
+    for name, threshold in config.thresholds().items():
         if not math.isfinite(threshold):
             raise LongpoleError(f"{path}: [gates] {name} = {threshold} is no threshold", "Write a number.")
     for rate in ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s"):

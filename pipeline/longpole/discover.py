@@ -12,9 +12,15 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from longpole import remote
 from longpole.errors import DumpError, LongpoleError, UsageError
 
-_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet")
+_DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
+_REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
+_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet", *_DATABASES)
+
+_FLIGHT_NAME = re.compile(r"(?i)(?:^|[-_])(?:rank|nccl_trace|fr_trace)[-_]?\d{1,7}(?:\.(?:pkl|pickle))?$")
+"""A flight recorder's dumps have no ending: the writer puts the rank behind a prefix, by default nccl_trace_rank_."""
 
 _TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dumps
 
@@ -27,7 +33,7 @@ _RANK_IN_NAME = tuple(
         r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
         # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
         r"(?i)(?:^|(?<!\d)(?<!ranks)(?<!step)(?<!steps)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
-        r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet)(?:\.gz)?(?:\.tmp)?$",
+        r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?$",
     )
 )
 """From the surest to the least: a name that says rank, a name that says worker, a number before the ending."""
@@ -48,7 +54,8 @@ class Candidate:
     @property
     def looks_like_dump(self) -> bool:
         """Whether its name alone says that it should be one."""
-        return self.is_named or _DUMP_NAME.search(PurePosixPath(self.name).name) is not None
+        name = PurePosixPath(self.name).name
+        return self.is_named or (_DUMP_NAME.search(name) is not None and not name.lower().endswith(_REPORTS))
 
 
 def find(dumps: Sequence[str]) -> list[Candidate]:
@@ -67,14 +74,15 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
         try:
             fs, path = fsspec.core.url_to_fs(given)
         except (ImportError, ValueError) as error:
-            raise UsageError(f"{given} cannot be opened: {error}") from error
+            raise UsageError(f"{given} cannot be opened: {error}", remote.cure_of(error, given)) from error
+        fs.invalidate_cache()  # dumps are still being written
         try:
             for candidate in _expand(fs, path, given):
                 _refuse_chain(candidate.url)
                 found.setdefault(candidate.url, candidate)
-        except OSError as error:
-            reason = error.strerror or str(error) or type(error).__name__
-            raise DumpError(f"{error.filename or given} cannot be read: {reason}", "Make it readable.") from error
+        except remote.failures() as error:
+            name = getattr(error, "filename", None) or given
+            raise DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.") from error
     return sorted(found.values(), key=lambda c: c.url)
 
 
@@ -116,7 +124,8 @@ def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     listed = ((p, {}) for p in _local_names(folder)) if is_local else fs.find(folder, detail=True).items()
     for path, info in listed:
         inside = PurePosixPath(path).parts[depth:]
-        if not path.lower().endswith(_DUMP_ENDINGS) or any(_is_left_out(part, True) for part in inside):
+        is_dump = path.lower().endswith((*_DUMP_ENDINGS, *_REPORTS)) or _FLIGHT_NAME.search(inside[-1])
+        if not is_dump or any(_is_left_out(part, True) for part in inside):
             continue
         if not is_local:
             yield path, info
@@ -173,7 +182,9 @@ def run_name(dumps: Sequence[str]) -> str:
     """Return a name for the run that these dumps make: their common folder's, else the one file's stem."""
     plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") or "/" for d in dumps]
     if len(plain) == 1 and _is_file_name(plain[0]):
-        name = re.sub(r"(?i)(\.pt)?(\.trace)?\.(json|parquet)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name)
+        name = re.sub(
+            r"(?i)(\.pt)?(\.trace)?\.(json|parquet|sqlite3?|db|rpd)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name
+        )
     else:
         folders = [os.path.abspath(_folder_of(p)) for p in plain]  # noqa: PTH100  links keep their own name
         name = PurePosixPath(os.path.commonpath(folders)).name

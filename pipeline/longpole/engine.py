@@ -78,7 +78,13 @@ def reading(name: str, paths: Sequence[Path], where: str = "") -> str:
 
 
 def write_ordered(
-    con: duckdb.DuckDBPyConnection, select: str, order: str, path: Path, *, is_sorted: bool = False
+    con: duckdb.DuckDBPyConnection,
+    select: str,
+    order: str,
+    path: Path,
+    *,
+    is_sorted: bool = False,
+    group_rows: int | None = None,
 ) -> int:
     """Write the rows of a SELECT to a Parquet file, in `order`, and return how many there are.
 
@@ -86,20 +92,23 @@ def write_ordered(
         order: Columns that put the rows in a total order, or ALL.
         is_sorted: They nearly always come in that order: then they are sorted only where the file shows that they did
             not. A sort takes as long as writing the file.
+        group_rows: Rows of a row group; None leaves it to DuckDB.
     """
     if is_sorted:
         attempt = path.with_name(f"as-it-comes.{path.name}")  # never the same name for other bytes: footers are cached
-        n_rows = _copy(con, f"FROM (\n{select}\n)", attempt)
+        n_rows = _copy(con, f"FROM (\n{select}\n)", attempt, group_rows)
         if _is_in_order(con, order, attempt):
             attempt.replace(path)
             return n_rows
         attempt.unlink()
-    return _copy(con, f"FROM (\n{select}\n) ORDER BY {order}", path)
+    return _copy(con, f"FROM (\n{select}\n) ORDER BY {order}", path, group_rows)
 
 
-def _copy(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
+def _copy(con: duckdb.DuckDBPyConnection, query: str, path: Path, group_rows: int | None) -> int:
+    groups = "" if group_rows is None else f", ROW_GROUP_SIZE {group_rows}"
     row = con.execute(
-        f"COPY ({query}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2)"
+        f"COPY ({query}) TO {quoted(path)}"
+        f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2{groups})"
     ).fetchone()
     return int(row[0]) if row else 0
 

@@ -39,3 +39,7 @@ class DumpError(LongpoleError):
 
 class StoreError(LongpoleError):
     """The store cannot be used as it is: locked, newer, damaged or absent."""
+
+
+class OldRunError(StoreError):
+    """An older version wrote the run: to be made again of its dumps."""

@@ -113,4 +113,7 @@ class DumpFacts:
     samples: tuple[str, ...] = ()  # why events were dropped, a few examples cut to 200 characters
     is_truncated: bool = False
     n_lost_bytes: int = 0  # at the cut end; of the decompressed text
+    processes: tuple[
+        int, ...
+    ] = ()  # where several worked on devices: each has its own ranks, and all its rows its number
     notes: tuple[str, ...] = field(default=())  # oddities, one sentence each, for a person

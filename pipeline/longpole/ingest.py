@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import duckdb
-import fsspec
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, timelines
+from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
@@ -22,7 +24,7 @@ from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, reader_for
 from longpole.formats.probe import head_of
-from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, content_of, file_digest, key_of
 
 EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
@@ -34,6 +36,9 @@ text, which may spill."""
 
 MAX_DEVICES = 64
 """Devices of one process: each becomes a rank with its own copy of the host's events, so a made-up number must not."""
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class ReadTask:
     config_key: str
     threads: int
     memory: int
+    rank_pattern: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline; facts and devices are of all others
+    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline, or a flight recorder's: no events
 
 
 def ingest_run(
@@ -109,7 +115,7 @@ def ingest_run(
     Raises:
         LongpoleError: No dump can be read, ranks cannot be told, or two dumps of a rank overlap.
     """
-    before = _manifest_or_none(store, run)
+    before = store.known(run)
     config_key = key_of(config.ingest_key(), rank_pattern)
     others = timelines.of_job([c.url for c in candidates if not c.is_named], run)
     candidates = [c for c in candidates if c.url not in others]
@@ -137,6 +143,7 @@ def ingest_run(
                     config_key,
                     threads,
                     memory,
+                    rank_pattern,
                 )
             )
     if tasks:
@@ -145,7 +152,9 @@ def ingest_run(
     is_new = before is None or (before.config, before.topology) != (config_text, places)
     if before is not None and not is_new and all(r.is_known for r in results):
         return before
-    manifest = msgspec.structs.replace(_merge(store, run, before, results, config_text, rank_pattern), topology=places)
+    merged = _merge(store, run, before, results, config_text, rank_pattern)
+    seen = before.seen if before is not None else ()
+    manifest = msgspec.structs.replace(merged, topology=places, seen=seen)
     store.publish(manifest)
     return manifest
 
@@ -159,22 +168,30 @@ def read_dump(task: ReadTask) -> ReadResult:
     store = Store(task.store_url)
     with store.scratch() as folder:
         try:
-            content = _content_of(task.dump)
+            local = None if remote.is_local(task.dump.url) else folder / "dump"
+            content = _content_of(task.dump, local)
             if timelines.is_timeline(task.dump.url):
                 return _read_timeline(task, store, folder, content)
+            if flights.is_flight(task.dump.url):
+                return _read_flight(task, store, folder, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
-            facts = _read_raw(task, raw)
+            facts = _read_raw(task, local, raw)
         except DumpError as error:
             return ReadResult(task.dump, "", error=error.fact)
-        except OSError as error:
-            return ReadResult(task.dump, "", error=f"{task.dump.name} cannot be read: {error.strerror or error}")
+        except remote.failures() as error:
+            if getattr(error, "errno", None) in _FULL:  # of this machine: the dump is as good as it was
+                raise LongpoleError(
+                    f"{folder.parent} cannot be written: {remote.reason(error)}",
+                    "Free space on it, or set TMPDIR to a folder with more.",
+                ) from error
+            return ReadResult(task.dump, "", error=f"{task.dump.name} cannot be read: {remote.reason(error)}")
         if facts.n_stored == 0:
             return ReadResult(task.dump, content, error=f"{task.dump.name} holds no event that could be read")
         try:
-            devices = tuple(_link(task, store, folder, raw, facts, content, inputs))
+            devices = _devices(task, store, folder, raw, facts, content, inputs)
         except DumpError as error:
             return ReadResult(task.dump, content, error=error.fact)
         return ReadResult(task.dump, content, facts, devices)
@@ -189,16 +206,29 @@ def _read_timeline(task: ReadTask, store: Store, folder: Path, content: str) -> 
     return ReadResult(task.dump, content, timeline=timeline)
 
 
+def _read_flight(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
+    rank = flights.rank_of(task.dump.name, task.rank_pattern)
+    content = key_of(content, rank)  # ranks that enqueued nothing leave the same bytes, and each is a dump
+    if (content, flights.inputs_of(content, rank)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified, rank=rank)
+    return ReadResult(
+        task.dump, content, timeline=flights.read_flight(store, task.run, task.dump.url, told, folder, task.memory)
+    )
+
+
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
     if manifest is None:
         return ()
-    whole = (f for f in manifest.of("events") if store.is_whole(manifest.run, f))
     ops = manifest.of(timelines.TABLE)
-    are_whole = all(store.is_whole(manifest.run, f) for f in ops)
+    records = manifest.of(flights.TABLE)
+    whole = store.whole(manifest.run, (*manifest.of("events"), *ops, *records))
+    are_whole = whole.issuperset(ops)
     return (
-        *((PurePosixPath(f.path).name.removesuffix(".parquet"), f.inputs) for f in whole),
+        *((content_of(f), f.inputs) for f in manifest.of("events") if f in whole),
         *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
+        *((timelines.content_of(f), f.inputs) for f in records if f in whole),
     )
 
 
@@ -207,20 +237,22 @@ def _inputs_of(content: str, config_key: str) -> str:
     return key_of(content, config_key, SCHEMA_VERSION, catalog.fingerprint("dump"), __version__)
 
 
-def _content_of(dump: Candidate) -> str:
-    import hashlib
-
+def _content_of(dump: Candidate, copy: Path | None) -> str:
+    """Return the hash of a dump's content, and leave a copy where one is wanted: it is fetched once."""
     digest = hashlib.blake2b(digest_size=16)
-    with fsspec.open(dump.url, "rb") as file:
+    with remote.open_file(dump.url) as file, contextlib.ExitStack() as stack:
+        target = stack.enter_context(copy.open("wb")) if copy is not None else None
         while block := file.read(1 << 20):
             digest.update(block)
+            if target is not None:
+                target.write(block)
     return digest.hexdigest()
 
 
-def _read_raw(task: ReadTask, target: Path) -> DumpFacts:
+def _read_raw(task: ReadTask, local: Path | None, target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    with fsspec.open(task.dump.url, "rb") as file:
+    with remote.open_file(task.dump.url if local is None else str(local)) as file:
         reader = reader_for(head_of(file), task.dump.name)
         file.seek(0)
         with pq.ParquetWriter(
@@ -231,11 +263,35 @@ def _read_raw(task: ReadTask, target: Path) -> DumpFacts:
             use_dictionary=strings,
             column_encoding=integers,
         ) as writer:
-            return reader.read(file, task.dump.name, writer.write_table, ReadOptions(threads=task.threads))
+            return reader.read(
+                file, task.dump.name, writer.write_table, ReadOptions(task.threads, scratch=str(target.parent))
+            )
+
+
+def _devices(
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+) -> tuple[DeviceEvents, ...]:
+    """Return the events of each rank in the dump, in order of device, then of process."""
+    if len(facts.processes) < 2:
+        return tuple(_link(task, store, folder, raw, facts, f"{content}-{inputs}", inputs))
+    found: list[DeviceEvents] = []
+    part = folder / "process.parquet"
+    for process in facts.processes:
+        # Streams, correlations and threads are each process's own: read together they would be taken for one.
+        with connection(folder, task.memory, task.threads) as con:
+            con.execute(
+                f"COPY (FROM read_parquet({quoted(raw)}) WHERE process = {int(process)}) TO {quoted(part)}"
+                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
+            )
+        if pq.read_metadata(part).num_rows:
+            found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+        if len(found) > MAX_DEVICES:
+            raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
+    return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
 
 
 def _link(
-    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, content: str, inputs: str
+    task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, staged_name: str, inputs: str
 ) -> Iterable[DeviceEvents]:
     with connection(folder, task.memory, task.threads) as con:
         con.execute(
@@ -254,8 +310,9 @@ def _link(
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
-        if len(active) > 1 and facts.rank is not None and (facts.world_size or 1) > 1:
-            # A rank that the dump states is final: of a job of many ranks a process has one device, others are strays.
+        is_of_many = (facts.rank is not None and (facts.world_size or 1) > 1) or len(facts.processes) > 1
+        if len(active) > 1 and is_of_many:
+            # Of a job of many ranks a process has one device, others are strays.
             active = [max(active, key=lambda d: (d[1], -d[0]))]
         if len(active) > MAX_DEVICES:
             raise DumpError(
@@ -268,7 +325,7 @@ def _link(
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
                 _copy_events(con, f"(FROM events WHERE {mine})", target)
             n_rows = pq.read_metadata(target).num_rows
-            staged = f"events/staged/{content}-{inputs}-{device}.parquet"
+            staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
             n_left_out = sum(d[2] for d in devices if d[0] is not None and d not in active)
@@ -316,10 +373,6 @@ def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> N
     )
 
 
-def _manifest_or_none(store: Store, run: str) -> Manifest | None:
-    return store.manifest(run) if run in store.runs() else None
-
-
 def _merge(
     store: Store,
     run: str,
@@ -345,8 +398,8 @@ def _merge(
     files = [
         f
         for f in (before.files if before else ())
-        if (f.table != "events" or PurePosixPath(f.path).name.removesuffix(".parquet") in kept_contents)
-        and (f.table != timelines.TABLE or timelines.content_of(f) in kept_contents)
+        if (f.table != "events" or content_of(f) in kept_contents)
+        and (f.table not in (timelines.TABLE, flights.TABLE) or timelines.content_of(f) in kept_contents)
     ]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
@@ -370,7 +423,7 @@ def _merge(
             continue
         for place, device in enumerate(result.devices):
             rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
-            path = f"events/rank={rank:05d}/{result.content}.parquet"
+            path = f"events/rank={rank:05d}/{result.content}.{device.inputs}.parquet"
             store.move(run, device.staged, path)
             files.append(
                 PublishedFile(
@@ -391,6 +444,7 @@ def _merge(
         raise DumpError(
             f"no dump of run {run!r} can be read:\n{facts}", "Name profiler dumps: README lists the formats."
         )
+    entries, files = flights.without_repeats(entries, files)
     _refuse_mixtures([d for d in entries if d.error is None])
     _refuse_overlaps([d for d in entries if d.error is None])
     return Manifest(run=run, config=config_text, dumps=tuple(entries), files=tuple(files))
@@ -443,7 +497,11 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
     if facts.rank is None:
         notes.append(f"the dump does not say its rank: taken as {rank}")
     if len(result.devices) > 1:
-        notes.append(f"{len(result.devices)} devices in one dump: one rank each")
+        notes.append(
+            f"{len(facts.processes)} processes in one dump: one rank each"
+            if len(facts.processes) > 1
+            else f"{len(result.devices)} devices in one dump: one rank each"
+        )
     return DumpEntry(
         dump=result.content,
         path=result.dump.name,
@@ -496,7 +554,8 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
     """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
     by_rank: dict[int, list[DumpEntry]] = {}
     for entry in entries:
-        by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
+        if entry.format != flights.FORMAT:  # it goes on while a profiler records
+            by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))
         for one, other in itertools.pairwise(mine):

@@ -49,7 +49,10 @@ def hold(fs: Any, path: str, what: str) -> Iterator[None]:
             _create(fs, path, msgspec.json.encode(me))
             break
         except FileExistsError:
-            if not _is_dead(_holder(fs, path)):
+            holder = _holder(fs, path)
+            if holder.token == me.token:  # a request that was sent twice, as its answer was lost
+                break
+            if not _is_dead(holder):
                 raise _held(fs, path, what) from None
             _remove_dead(fs, path)
     else:
@@ -71,6 +74,10 @@ def _held(fs: Any, path: str, what: str) -> StoreError:
 
 
 def _create(fs: Any, path: str, text: bytes) -> None:
+    """Create the file unless it exists; an object store makes both one condition of one request."""
+    if not isinstance(fs, LocalFileSystem):
+        fs.pipe_file(path, text, mode="create")
+        return
     file = fs.open(path, "xb")
     try:
         file.write(text)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 
-from longpole import catalog
+from longpole import catalog, config
 from longpole.errors import LongpoleError, StoreError, UsageError
+from longpole.remote import LeanHandler
 from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
 from longpole.text import printable
 
@@ -30,9 +32,10 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
-_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu")
+_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu", "measures")
 _PREDICTED = ("step_replays", "run_opportunities")
 _TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
+_FLIGHT_SCOPES = ("flight", "hang")
 """Scopes whose public relations a run may have in its store."""
 
 
@@ -44,14 +47,34 @@ class Session:
     """
 
     def __init__(
-        self, store: Store, runs: Sequence[str] | None = None, *, memory: int = DEFAULT_SESSION_MEMORY
+        self,
+        store: Store,
+        runs: Sequence[str] | None = None,
+        *,
+        memory: int = DEFAULT_SESSION_MEMORY,
+        baseline: str | None = None,
+        views: Sequence[str] | None = None,
     ) -> None:
+        """Open the store.
+
+        Args:
+            runs: Only these; else every run.
+            baseline: The run that all others are compared with, in place of the good ones before each.
+            views: Only these and what they read: of many runs with many files, opening all takes seconds.
+
+        Raises:
+            LongpoleError: There is no run, or the baseline is none.
+        """
         names = store.runs() if runs is None else list(dict.fromkeys(runs))
         manifests = [store.manifest(r) for r in names]
         if not manifests:
             raise LongpoleError(
                 f"{store.url} holds no runs", "Make one with `longpole run DUMPS`, or name another --store."
             )
+        if baseline is not None and baseline not in names:
+            raise LongpoleError(f"there is no run {baseline!r} in {store.url}", "`longpole runs` lists them.")
+        self._baseline = baseline
+        self._views = views
         self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
         self.con = duckdb.connect()
         try:
@@ -79,8 +102,7 @@ class Session:
             "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_')"
             " ORDER BY view_name"
         ).fetchall()
-        known = catalog.relations()
-        return [name for (name,) in rows if name not in known or known[name].scope != "lib"]
+        return [r[0] for r in rows if r[0] in public_views()]
 
     def sql(self, text: str, parameters: dict[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """Return the rows of one SELECT, not yet read; read them within `explaining` too.
@@ -110,7 +132,9 @@ class Session:
         with self.explaining(), duckdb.connect() as con:
             con.execute(f"ATTACH {_text(str(path))} AS longpole (STORAGE_VERSION 'v1.0.0')")
             con.execute("USE longpole")
-            for name in [*(r.name for r in _stored_relations()), "dumps"]:
+            tables = self.con.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_name").fetchall()
+            stored = [*(r.name for r in _stored_relations()), "dumps"]
+            for name in [*stored, *(t for (t,) in tables)]:
                 if name == "events" and steps is None:
                     continue
                 rows = self.con.sql(f"FROM {name}")
@@ -120,8 +144,9 @@ class Session:
                 con.register("_rows", rows.to_arrow_reader(100_000))
                 con.execute(f"CREATE TABLE {name} AS FROM _rows")
                 con.unregister("_rows")
-                _comment(con, name, *_meanings(name), kind="TABLE")
-            for relation in catalog.needed("fleet", _given()):
+                if name in stored:
+                    _comment(con, name, *_meanings(name), kind="TABLE")
+            for relation in catalog.leading_to([r.name for r in catalog.ordered(["fleet"])], _given()):
                 con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
                 _comment(con, relation.name, *_meanings(relation.name))
             con.execute("USE memory")
@@ -160,11 +185,17 @@ class Session:
         self.con.execute("SET enable_progress_bar = false")
         self.con.execute("SET asof_loop_join_threshold = 0")
         self.con.execute("SET temp_directory = $1", [self._spill.name])
-        filesystem = LocalFileSystem() if store.is_local else PyFileSystem(FSSpecHandler(store.fs))
+        filesystem = LocalFileSystem() if store.is_local else PyFileSystem(LeanHandler(store.fs))
+        fleet = [r.name for r in catalog.ordered(["fleet"])]
+        made = catalog.leading_to(fleet if self._views is None else self._views, _given())
+        read = {name for relation in made for name in relation.reads}
         for relation in _stored_relations():
-            self._add_view(store, manifests, relation, filesystem)
+            if self._views is None or relation.name in {*read, *self._views}:
+                self._add_view(store, manifests, relation, filesystem)
         self._add_dumps(manifests)
-        for relation in catalog.needed("fleet", _given()):
+        self._add_told(manifests)
+        catalog.load_data_of(self.con, made)
+        for relation in made:
             self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
             _comment(self.con, relation.name, *_meanings(relation.name))
         self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
@@ -187,6 +218,19 @@ class Session:
             body = f"SELECT {listed} FROM _{relation.name}_files"
         self.con.execute(f"CREATE VIEW {relation.name} AS {body}")
         _comment(self.con, relation.name, *_meanings(relation.name))
+
+    def _add_told(self, manifests: Sequence[Manifest]) -> None:
+        """Make the tables of what each run.toml says of comparing and of gates."""
+        self.con.execute("CREATE TABLE told_runs (run VARCHAR, job VARCHAR, workload VARCHAR, baseline VARCHAR)")
+        self.con.execute("CREATE TABLE told_gates (run VARCHAR, gate VARCHAR, threshold DOUBLE)")
+        for manifest in manifests:
+            told = config.RunConfig()
+            with contextlib.suppress(LongpoleError):  # of an earlier version: its numbers can be read all the same
+                told = config.parse(manifest.config, "config.toml")
+            named = self._baseline if self._baseline != manifest.run else None
+            self.con.execute("INSERT INTO told_runs VALUES ($1, $2, $3, $4)", [manifest.run, *told.comparable(), named])
+            for gate, threshold in told.thresholds().items():
+                self.con.execute("INSERT INTO told_gates VALUES ($1, $2, $3)", [manifest.run, gate, threshold])
 
     def _add_dumps(self, manifests: Sequence[Manifest]) -> None:
         tables = [
@@ -211,26 +255,30 @@ def describe(name: str) -> catalog.Relation | None:
 
 def public_views() -> list[str]:
     """Return the names of the views every session has, sorted."""
-    return sorted([*(r.name for r in _stored_relations()), "dumps", *(r.name for r in catalog.ordered(["fleet"]))])
+    return sorted([*(r.name for r in _stored_relations()), "dumps", *(r.name for r in _fleet())])
 
 
 def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES) or r.name in _PREDICTED)
+        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES, *_FLIGHT_SCOPES) or r.name in _PREDICTED)
         and not r.is_private
         and r.table == r.name
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 
 
+def _fleet() -> list[catalog.Relation]:
+    return [r for r in catalog.ordered(["fleet"]) if not r.is_private]
+
+
 def _given() -> set[str]:
-    return {r.name for r in _stored_relations()} | {"dumps"}
+    return {r.name for r in _stored_relations()} | {"dumps", "told_runs", "told_gates"}
 
 
 class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]
-    """A dataset that reads little ahead.
+    """A dataset that reads little ahead, and of a few steps a few row groups.
 
     What is read ahead lies beside DuckDB's memory limit. By Arrow's own defaults (16 batches of 131,072 rows from each
     of 4 files) a scan of 8 million events with all their columns holds 2.1 GB and takes 11.5 s, so 0.5 GB and 5.3 s.
@@ -238,7 +286,46 @@ class _Dataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def scanner(self, **options: Any) -> ds.Scanner:
         """Return a scanner; DuckDB gives it the columns and the filter of a query."""
-        return super().scanner(**{"batch_size": 32_768, "batch_readahead": 4, "fragment_readahead": 2, **options})
+        few = {"batch_size": 32_768, "batch_readahead": 4, "fragment_readahead": 2, **options}
+        wanted = options.get("filter")
+        if wanted is None or "step" not in str(wanted):
+            return super().scanner(**few)
+        return _of_steps(self, wanted).scanner(**few)
+
+
+def _of_steps(dataset: ds.FileSystemDataset, wanted: ds.Expression) -> ds.FileSystemDataset:
+    """Return the dataset without row groups of other steps than those wanted.
+
+    Arrow itself leaves no row group out whose column has a NULL, and among events of a step are always some of none.
+    So it is asked twice: may a row with a step of the group's be wanted, and one with none?
+    """
+    fragments = list(dataset.get_fragments(filter=wanted))
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        list(pool.map(lambda f: f.ensure_complete_metadata(), fragments))
+    asked = []
+    for n, fragment in enumerate(fragments):
+        for group in fragment.row_groups:
+            step = (group.statistics or {}).get("step")
+            cases = [ds.field("step").is_null()]
+            cases += [(ds.field("step") >= step["min"]) & (ds.field("step") <= step["max"])] if step else []
+            asked += [
+                dataset.format.make_fragment(
+                    f"{n}/{group.id}",
+                    filesystem=dataset.filesystem,
+                    partition_expression=fragment.partition_expression & case,
+                )
+                for case in cases
+            ]
+    questions = ds.FileSystemDataset(asked, dataset.schema, dataset.format, dataset.filesystem)
+    kept: dict[int, set[int]] = {}
+    for answer in questions.get_fragments(filter=wanted):
+        n, _, group = answer.path.partition("/")
+        kept.setdefault(int(n), set()).add(int(group))
+    some = [fragments[n].subset(row_group_ids=sorted(groups)) for n, groups in sorted(kept.items())]
+    return ds.FileSystemDataset(some, dataset.schema, dataset.format, dataset.filesystem)
+
+
+_FOOTERS_AT_ONCE = 16
 
 
 def _dataset(

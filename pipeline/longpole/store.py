@@ -13,17 +13,18 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
 import msgspec
 import pyarrow as pa
+from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from longpole import __version__
-from longpole.errors import LongpoleError, StoreError
+from longpole import __version__, remote
+from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
@@ -102,6 +103,8 @@ _DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("process_groups", pa.string(), "Process groups as the dump lists them, JSON; NULL where it does not."),
     ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),
     ("last_ns", pa.int64(), "End of the last activity or step marker."),
+    ("first_step", pa.int64(), "Lowest step number; NULL without steps."),
+    ("last_step", pa.int64(), "Highest step number; NULL without steps."),
     ("n_bytes", pa.int64(), "Size of the file."),
     ("n_events", pa.int64(), "Events found: stored, skipped and dropped."),
     ("n_stored", pa.int64(), "Events in the store."),
@@ -131,6 +134,14 @@ class RankPlace(msgspec.Struct, frozen=True):
     rail: str | None = None
 
 
+class SeenFile(msgspec.Struct, frozen=True, order=True):
+    """A file that a night has dealt with: found again like this, it need not be opened."""
+
+    path: str
+    n_bytes: int
+    modified: str
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What a run consists of; nothing else in its folder exists for a reader."""
 
@@ -141,6 +152,8 @@ class Manifest(msgspec.Struct, frozen=True):
     topology: tuple[RankPlace, ...] = ()  # of the file that it names
     dumps: tuple[DumpEntry, ...] = ()
     files: tuple[PublishedFile, ...] = ()
+    analyzed: str = ""  # hash of all that the answers follow from, set once they are all there
+    seen: tuple[SeenFile, ...] = ()  # by `longpole nightly`, dumps or not
 
     def of(self, table: str) -> tuple[PublishedFile, ...]:
         """Return the files of one table, in order of rank and step."""
@@ -149,6 +162,30 @@ class Manifest(msgspec.Struct, frozen=True):
                 (f for f in self.files if f.table == table),
                 key=lambda f: (f.rank if f.rank is not None else -1, f.first_step or 0, f.path),
             )
+        )
+
+
+def without_events(manifest: Manifest) -> list[DumpEntry]:
+    """Return the dumps whose events are gone: pruned. An op timeline and a flight recorder have none."""
+    kept = {content_of(f) for f in manifest.of("events")}
+    others = (*manifest.of("timeline_ops"), *manifest.of("flight_records"))
+    kept |= {PurePosixPath(f.path).name.split(".")[1] for f in others}
+    return [d for d in manifest.dumps if d.error is None and d.dump not in kept]
+
+
+def refuse_pruned(manifest: Manifest, what: str) -> None:
+    """Refuse `what` of a run that lacks events.
+
+    Raises:
+        StoreError: Some were pruned; says how they come back.
+    """
+    gone = without_events(manifest)
+    if gone:
+        raise StoreError(
+            f"{what} needs the events of run {manifest.run!r}, and those of {len(gone)} of {len(manifest.dumps)} dumps"
+            " were pruned",
+            "Its answers stay. Events come back by reading the dumps again: longpole ingest DUMPS --name "
+            + manifest.run,
         )
 
 
@@ -179,6 +216,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
+def content_of(file: PublishedFile) -> str:
+    """Return the hash of the dump that a file of events was made from."""
+    return PurePosixPath(file.path).name.partition(".")[0]
+
+
 def key_of(*parts: Any) -> str:
     """Return a short hash of the parts' text: what a published file was made from."""
     text = "\0".join(str(p) for p in parts)
@@ -194,9 +236,7 @@ class Store:
             if not url:  # would mean the working folder
                 raise ValueError("its name is empty")
         except (ImportError, ValueError) as error:
-            raise StoreError(
-                f"the store {url!r} cannot be opened: {error}", "Give a folder or a URL that fsspec knows."
-            ) from error
+            raise StoreError(f"the store {url!r} cannot be opened: {error}", remote.cure_of(error, url)) from error
         self.fs = fs
         self.root = root.rstrip("/") or fs.root_marker
         # Absolute: a task on a worker has another working folder.
@@ -222,8 +262,8 @@ class Store:
             if not self.fs.isdir(folder):
                 return []
             names = [PurePosixPath(entry).name for entry in self.fs.ls(folder, detail=False)]
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
+        except remote.failures() as error:
+            raise StoreError(f"{folder} cannot be read: {remote.reason(error)}") from error
         return sorted(n for n in names if _RUN_NAME.fullmatch(n) and self.fs.isfile(self.path("runs", n, "run.json")))
 
     def manifest(self, run: str) -> Manifest:
@@ -241,8 +281,8 @@ class Store:
                 f"there is no run {run!r} in {self.url}",
                 f"Runs here: {known}. `longpole run DUMPS --name {run}` makes one; --store names another store.",
             ) from None
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+        except remote.failures() as error:
+            raise StoreError(f"{path} cannot be read: {remote.reason(error)}") from error
         try:
             version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
             if version == SCHEMA_VERSION:
@@ -251,10 +291,26 @@ class Store:
             raise StoreError(
                 f"{path} is damaged: {error}", "Delete the run's folder and ingest its dumps again."
             ) from error
-        raise StoreError(
-            f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}",
-            "Ingest its dumps again with this version, or use the version that wrote it.",
-        )
+        fact = f"run {run!r} has schema version {version}, this longpole reads {SCHEMA_VERSION}"
+        if isinstance(version, int) and version < SCHEMA_VERSION:
+            raise OldRunError(fact, f"Make it again of its dumps: longpole run DUMPS --name {run}")
+        raise StoreError(fact, "Use the version that wrote it, or a later one.")
+
+    def known(self, run: str) -> Manifest | None:
+        """Return what there is of a run to go on from: of one that an older version wrote its run.toml alone.
+
+        Raises:
+            StoreError: A damaged manifest, or a newer one: it is never replaced.
+        """
+        if run not in self.runs():
+            return None
+        try:
+            return self.manifest(run)
+        except OldRunError:
+            try:
+                return Manifest(run, config=self.fs.cat_file(self.path("runs", run, "config.toml")).decode())
+            except (FileNotFoundError, UnicodeDecodeError):
+                return Manifest(run)
 
     def publish(self, manifest: Manifest) -> None:
         """Make `manifest` what readers see of its run, in one step.
@@ -281,7 +337,7 @@ class Store:
         """
         target = self.path("runs", run, path)
         with self._writing():
-            self.fs.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
+            self._make_folder_of(target)
             if not self.is_local:
                 self.fs.put_file(str(local), target)
                 local.unlink()
@@ -294,12 +350,20 @@ class Store:
                     shutil.copyfile(local, beside)
                 local.unlink()
 
-    def is_whole(self, run: str, file: PublishedFile) -> bool:
-        """Whether a published file is there with its size; its bytes are not read."""
-        try:
-            return int(self.fs.size(self.path("runs", run, file.path)) or 0) == file.n_bytes
-        except OSError:
-            return False
+    def whole(self, run: str, files: Iterable[PublishedFile]) -> set[PublishedFile]:
+        """Return those of a run's published files that are there with their size; their bytes are not read.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        self.fs.invalidate_cache()
+        try:  # listed, as a request for each of a large run's files would take an hour
+            found = self.fs.find(self.path("runs", check_run_name(run)), detail=True)
+        except remote.failures() as error:
+            raise StoreError(f"{self.path('runs', run)} cannot be read: {remote.reason(error)}") from error
+        sizes = {self.fs._strip_protocol(path): told["size"] for path, told in found.items()}
+        folder = self.fs._strip_protocol(self.path("runs", run))
+        return {f for f in files if sizes.get(f"{folder}/{f.path}") == f.n_bytes}
 
     def move(self, run: str, source: str, target: str) -> None:
         """Move a file inside a run.
@@ -308,7 +372,7 @@ class Store:
             StoreError: The store cannot be written.
         """
         with self._writing():
-            self.fs.makedirs(str(PurePosixPath(self.path("runs", run, target)).parent), exist_ok=True)
+            self._make_folder_of(self.path("runs", run, target))
             self.fs.mv(self.path("runs", run, source), self.path("runs", run, target))
 
     @contextlib.contextmanager
@@ -317,23 +381,28 @@ class Store:
         with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
             yield Path(folder)
 
-    def fetch(self, run: str, paths: list[str], folder: Path) -> list[Path]:
+    def fetch(self, run: str, paths: list[str], folder: Path, rows: remote.StepRange | None = None) -> list[Path]:
         """Return local paths of published files: where they lie, or copies in `folder`.
+
+        Args:
+            rows: Copies need to hold these rows alone.
 
         Raises:
             StoreError: One is gone, though the manifest names it.
         """
-        local = [Path(self.path("runs", run, p)) if self.is_local else folder / p.replace("/", "~") for p in paths]
-        for path, target in zip(paths, local, strict=True):
-            try:
-                if not self.is_local:
-                    self.fs.get_file(self.path("runs", run, path), str(target))
-                elif not target.is_file():
-                    raise FileNotFoundError(target)
-            except FileNotFoundError as error:
-                raise gone(self.path("runs", run, path), run) from error
-            except OSError as error:
-                raise StoreError(f"{self.path('runs', run, path)} cannot be read: {error.strerror or error}") from error
+        there = [self.path("runs", run, p) for p in paths]
+        local = [Path(t) for t in there] if self.is_local else [folder / p.replace("/", "~") for p in paths]
+        try:
+            if not self.is_local:
+                remote.fetch(self.fs, there, local, rows)
+            else:
+                for path in local:
+                    path.stat()
+        except FileNotFoundError as error:
+            lost = next((path for path in there if not self.fs.exists(path)), there[0])
+            raise gone(lost, run) from error
+        except remote.failures() as error:
+            raise StoreError(f"files of run {run!r} in {self.url} cannot be read: {remote.reason(error)}") from error
         return local
 
     def discard(self, run: str, folder: str) -> None:
@@ -360,7 +429,7 @@ class Store:
         """
         path = self.path("runs", check_run_name(run), "lock")
         with self._writing():
-            self.fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
+            self._make_folder_of(path)
         with contextlib.ExitStack() as stack:
             with self._writing():
                 stack.enter_context(hold(self.fs, path, f"run {run!r}"))
@@ -370,15 +439,19 @@ class Store:
     def _writing(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, NotImplementedError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        except remote.failures() as error:
             raise StoreError(
-                f"{self.url} cannot be written: {reason}",
+                f"{self.url} cannot be written: {remote.reason(error)}",
                 "Free space on it, or name a store you may write with --store.",
             ) from error
 
+    def _make_folder_of(self, path: str) -> None:
+        """Make the folder of a path; an object store has none, and would make the bucket that a typing error names."""
+        if not isinstance(self.fs, AsyncFileSystem):
+            self.fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
+
     def _replace(self, path: str, raw: bytes) -> None:
-        self.fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
+        self._make_folder_of(path)
         if not self.is_local:
             self.fs.pipe_file(path, raw)
             return

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog
+from longpole import __version__, catalog, remote
 from longpole.catalog import Scope
 from longpole.engine import connection, quoted, reading, write_ordered
 from longpole.errors import DumpError, LongpoleError
@@ -66,10 +66,9 @@ class TimelineTask:
 
 def is_timeline(url: str) -> bool:
     """Return whether the file holds an op timeline."""
-    with fsspec.open(url, "rb") as file:
-        if file.read(4) != b"PAR1":
-            return False
-        file.seek(0)
+    if remote.head_of(url, 4) != b"PAR1":
+        return False
+    with remote.open_file(url) as file:
         return is_op_timeline(file)
 
 
@@ -277,8 +276,9 @@ def answers(
     ops = list(manifest.of(TABLE))
     if not ops:
         return []
+    there = store.whole(manifest.run, ops)
     for file in ops:
-        if not store.is_whole(manifest.run, file):
+        if file not in there:
             raise LongpoleError(
                 f"{store.path('runs', manifest.run, file.path)} is gone or damaged",
                 f"Read its dump again: longpole ingest DUMPS --name {manifest.run}",

@@ -23,7 +23,7 @@ from longpole import catalog, config
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.engine import connection, load_phases, reading, write_ordered
 from longpole.errors import LongpoleError, StoreError
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, dumps_table, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, content_of, dumps_table, file_digest, key_of
 from longpole.units import duration_text
 
 KINDS = ("compute", "comm", "copy", "host", "input", "sync", "launch", "turnaround", "unknown")
@@ -315,7 +315,7 @@ def _rank_tasks(manifest: Manifest, asked: _Task) -> list[_Task]:
     """Return a task with a rank's events, its dumps in order of time, for each rank."""
     tasks = []
     for rank in recorded_ranks(manifest):
-        paths = {Path(f.path).stem: f.path for f in manifest.of("events") if f.rank == rank}
+        paths = {content_of(f): f.path for f in manifest.of("events") if f.rank == rank}
         dumps = sorted(
             (d for d in manifest.dumps if d.rank == rank and d.error is None and d.dump in paths),
             key=lambda d: (d.first_ns or 0, d.dump),

@@ -33,6 +33,10 @@
 --     per cent from run to run, and the slowest of eight ranks by as much.
 -- mfu_trend_ratio  DOUBLE  MFU whose median differs by less between a run's first and last third is steady: 0.03. Step times
 --     of one job differ by a few per cent from step to step; a median of many by less.
+-- baseline_runs    BIGINT  Good runs that a run is compared with, the last ones: 10. Enough for a median deviation, and few
+--     enough that a lasting change is the new normal after as many nights.
+-- noise_sigmas     DOUBLE  A change within this many standard deviations says nothing: 3, one false alarm in 370.
+-- spread_runs      BIGINT  Runs from which on their own spread counts: 3; of two the median deviation halves the difference.
 -- shaped_ratio     DOUBLE  Clocks stand for work of which less has no shapes: 0.9. What is missing could at most be a tenth of the
 --     time, and the largest of four clocks leads by more in the cases that need one.
 -- largest_work     DOUBLE  An operator with more FLOPs or bytes, or work of more ns, is not believed: 10^18. The fastest device takes a
@@ -71,6 +75,9 @@ SELECT
     3::BIGINT AS slowest_percent,
     0.02::DOUBLE AS straggler_ratio,
     0.03::DOUBLE AS mfu_trend_ratio,
+    10::BIGINT AS baseline_runs,
+    3::DOUBLE AS noise_sigmas,
+    3::BIGINT AS spread_runs,
     0.9::DOUBLE AS shaped_ratio,
     1e18::DOUBLE AS largest_work,
     1.05::DOUBLE AS peak_slack_ratio,

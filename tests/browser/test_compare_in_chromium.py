@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,6 @@ pytestmark = [
 ]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-
-
-@pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as opened:
-        opened.js("return 1")
-        opened.requests()
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,14 +33,6 @@ return [...document.querySelectorAll('.chart')].map((box) => {
 """
 
 _INPUTS = "return [...document.querySelectorAll('#step-range input')].map((input) => input.value)"
-
-
-@pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as opened:
-        opened.js("return 1")
-        opened.requests()
-        yield opened
 
 
 @pytest.fixture(scope="module")

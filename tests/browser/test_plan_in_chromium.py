@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,6 @@ _LINES = """
 return [...document.querySelectorAll('.chart svg .mark-line path')].filter(
   (path) => path.getTotalLength() > 100 && !/NaN|Infinity/.test(path.getAttribute('d'))).length;
 """
-
-
-@pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as opened:
-        opened.js("return 1")
-        opened.requests()
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,6 @@ return [...document.querySelectorAll('.chart')].map((box) => {
   return colours.size > 3;
 });
 """
-
-
-@pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as opened:
-        opened.js("return 1")
-        opened.requests()
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,8 @@ def test_the_client_gets_every_view_but_events(store: Store, seen: Path, capsys:
 
     assert "`SHOW TABLES` lists the views" in capsys.readouterr().err
     with duckdb.connect(str(seen / "copy.duckdb"), read_only=True) as con:
-        assert [n for (n,) in con.sql("SHOW TABLES").fetchall()] == [v for v in public_views() if v != "events"]
+        shown = {name for (name,) in con.sql("SHOW TABLES").fetchall()}
+        assert set(public_views()) - shown == {"events"}
         steps = con.sql("SELECT run, step, duration_ns FROM steps ORDER BY run, step").fetchall()
         changes = con.sql("SELECT change_ns FROM run_changes WHERE dimension = 'step' ORDER BY change_ns").fetchall()
         comments = con.sql("SELECT comment FROM duckdb_tables() WHERE table_name = 'steps'").fetchall()
@@ -75,7 +76,7 @@ def test_the_copy_has_the_columns_of_the_session(store: Store, seen: Path) -> No
     asked = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
     with duckdb.connect(str(seen / "copy.duckdb"), read_only=True) as con, Session(store) as session:
         expected = [row for row in session.con.sql(asked).fetchall() if row[0] in public_views()]
-        assert con.sql(asked).fetchall() == expected
+        assert [row for row in con.sql(asked).fetchall() if row[0] in public_views()] == expected
 
 
 def test_the_client_can_write_nothing_and_the_copy_is_gone_after(store: Store, seen: Path) -> None:

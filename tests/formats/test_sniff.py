@@ -65,7 +65,7 @@ def test_an_nsight_report_is_refused_with_the_command_that_exports_it() -> None:
     with pytest.raises(DumpError) as error:
         reader_for(b"\x01\x02\x03binary", "run/{x}.nsys-rep")
     assert error.value.fact == "run/{x}.nsys-rep is an Nsight Systems report, not a profiler dump"
-    assert error.value.cure == "Export it first: nsys export --type sqlite run/{x}.nsys-rep"
+    assert error.value.cure == "Export it first: nsys export --type sqlite 'run/{x}.nsys-rep'"
 
 
 def test_compression_that_is_not_read_comes_with_its_command() -> None:

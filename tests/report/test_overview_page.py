@@ -415,6 +415,12 @@ def test_the_same_run_gives_the_same_bytes() -> None:
     assert first == second
 
 
+def test_a_page_of_1024_ranks_and_1000_steps_stays_small() -> None:
+    html = render(build(scenes.many(1024, 1000), "many"))
+    assert len(html.encode()) < 8_000_000
+    assert "The other 960 ranks by pipeline stage" in html
+
+
 def test_a_page_of_64_ranks_and_5000_steps_stays_small() -> None:
     assert len(render(build(scenes.many(64, 5000), "many")).encode()) < 5_000_000
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from longpole import catalog
@@ -25,6 +26,7 @@ PARAMETERS: dict[str, Any] = {
     "max_stragglers": 64,
     "max_opportunities": 8,
     "max_exchanges": 24,
+    "max_bands": 8,
     "max_stages": 64,
     "n_names": 10,
     "max_ranges": 12,
@@ -384,3 +386,28 @@ def test_changes_that_save_nothing_are_no_opportunities(tiny: Overview) -> None:
         ("rank 0 at the ranks' median", 30 * MS),
         ("host in `gemm` gone", 333_333),
     ]
+
+
+def test_ranks_without_a_row_in_the_heat_map_are_bands_by_stage() -> None:
+    bands = build(scenes.many(72, 20), "many").comm_bands
+    assert set(bands["grouped_by"]) == {"stage"}
+    sizes = bands.group_by("place").agg(pl.col("n_ranks").max()).sort("place").rows()
+    assert ([place for place, _ in sizes], sum(n for _, n in sizes)) == ([0, 1], 8)
+    assert bands.filter(
+        (pl.col("low_ratio") > pl.col("mid_ratio")) | (pl.col("mid_ratio") > pl.col("high_ratio"))
+    ).is_empty()
+
+
+def test_bands_are_by_host_where_stages_are_not_known_and_of_all_where_nothing_is() -> None:
+    con = scenes.many(80, 20)
+    con.execute("UPDATE ranks SET pp = NULL")
+    bands = build(con, "many").comm_bands
+    assert set(bands["grouped_by"]) == {"host"}
+    assert bands.group_by("place").agg(pl.col("n_ranks").max())["n_ranks"].sum() == 16
+    con.execute("UPDATE ranks SET host = NULL")
+    bands = build(con, "many").comm_bands
+    assert (set(bands["grouped_by"]), set(bands["place"]), bands["n_ranks"].max()) == ({"rank"}, {-1}, 16)
+
+
+def test_no_band_is_drawn_where_every_rank_has_a_row() -> None:
+    assert build(scenes.many(64, 20), "many").comm_bands.is_empty()

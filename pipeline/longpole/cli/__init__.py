@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -10,13 +11,15 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 from rich.console import Console
 
-from longpole import __version__
+from longpole import __version__, remote
+from longpole.cli.options import log_line
 from longpole.errors import LongpoleError
 
 COMMANDS = (
     "run",
     "ingest",
     "analyze",
+    "nightly",
     "report",
     "explain",
     "whatif",
@@ -30,6 +33,7 @@ COMMANDS = (
     "inspect",
     "check",
     "runs",
+    "prune",
     "synth",
 )
 """Every command, as help lists them; NAME is the function, or the commands below it, NAME of longpole.cli.NAME."""
@@ -58,27 +62,36 @@ def make_app(wanted: str | None = None) -> App:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 the input or the user is wrong, 2 usage, 3 a gate failed."""
     tokens = list(sys.argv[1:] if argv is None else argv)
+    say = _say_json if _wants_json(tokens) else _say
     try:
         app = make_app(tokens[0] if tokens else None)
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
         command = [t for t in tokens[:1] if t in COMMANDS]
-        _say(f"longpole: {error}\n\nSee `{' '.join(['longpole', *command, '--help'])}`.")
+        say(f"longpole: {error}\n\nSee `{' '.join(['longpole', *command, '--help'])}`.")
         return 2
     except LongpoleError as error:
-        _say(f"longpole: {error}")
+        say(f"longpole: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _say("longpole: interrupted; what was not published is not there")
+        say("longpole: interrupted; what was not published is not there")
         return 130
     except BrokenPipeError:  # the reader of a pipe has had enough: no error, and nothing more to say on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        _say(f"longpole: {error.filename or 'the system'}: {error.strerror or error}")
+    except remote.failures() as error:
+        say(f"longpole: {getattr(error, 'filename', None) or 'the system'}: {remote.reason(error)}")
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _wants_json(tokens: Sequence[str]) -> bool:
+    return "--log-format=json" in tokens or ("--log-format", "json") in itertools.pairwise(tokens)
+
+
+def _say_json(text: str) -> None:
+    sys.stderr.write(log_line({"error": text.removeprefix("longpole: ")}) + "\n")
 
 
 def _say(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longpole.analyze import analyze_run
-from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, WhatIfOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, WhatIfOption, Work, open_store
 
 
 def analyze(
@@ -18,7 +18,7 @@ def analyze(
 
     Example: longpole analyze nightly-2117
     """
-    console = stderr()
+    console = cluster.log()
     target = open_store(store)
     target.manifest(run)
     with Work(cluster.options(), console) as work, target.lock(run):

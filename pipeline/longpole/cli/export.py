@@ -12,14 +12,14 @@ from typing import Annotated, BinaryIO
 
 from cyclopts import Parameter
 from isal import isal_zlib
-from rich.console import Console
 
 from longpole import export as traces
 from longpole import timeline_trace, timelines
 from longpole.chrome_trace import MARK, Sink, Written
-from longpole.cli.options import RunArgument, StoreOption, open_store, parse_steps, progress, stderr
+from longpole.cli.options import Log, RunArgument, StoreOption, open_store, parse_steps, progress, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
+from longpole.store import refuse_pruned
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -53,7 +53,9 @@ def export(
     console = stderr()
     wanted_steps, wanted_ranks = parse_steps(steps), _ranks(ranks)
     target = open_store(store)
-    has_ops = bool(target.manifest(run).of(timelines.TABLE))
+    manifest = target.manifest(run)
+    refuse_pruned(manifest, "a trace")
+    has_ops = bool(manifest.of(timelines.TABLE))
     path = _trace_path(output, f"{run}.trace.json.gz", force=force)
     if has_ops:
         with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
@@ -79,7 +81,7 @@ def export(
     _tell(console, path, written)
 
 
-def _tell(console: Console, path: Path, written: Written) -> None:
+def _tell(console: Log, path: Path, written: Written) -> None:
     if written.n_left_out:
         console.print(f"{written.n_left_out} slices that overlap too many others were left out")
     console.print(f"wrote {path}: {written.n_slices} slices")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from longpole import config as run_config
 from longpole import timelines, topology
-from longpole.cli.options import ClusterFlags, StoreOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
 from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
-from longpole.formats.probe import reason_not_a_dump
+from longpole.formats.probe import refusal_of
 from longpole.ingest import ingest_run
-from longpole.store import Manifest, Store, check_run_name
+from longpole.store import Manifest, RankPlace, Store, check_run_name
 from longpole.text import printable
 
 DumpsArgument = Annotated[list[str], Parameter(help="Dumps: files, folders, patterns or URLs.")]
@@ -28,6 +28,9 @@ RankOption = Annotated[
         name="--rank-from", help="Pattern on a dump's path whose first group is its rank, where dumps do not say."
     ),
 ]
+
+
+_HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands
 
 
 def ingest(
@@ -44,7 +47,7 @@ def ingest(
 
     Example: longpole ingest dumps/ --name nightly-2117
     """
-    console = stderr()
+    console = cluster.log()
     target = open_store(store)
     run = check_run_name(name or run_name(dumps))
     with Work(cluster.options(), console) as work, target.lock(run):
@@ -55,19 +58,33 @@ def ingest(
 
 
 def read_into(
-    store: Store, run: str, dumps: list[str], config: str | None, rank_from: str | None, work: Work, console: Console
+    store: Store, run: str, dumps: list[str], config: str | None, rank_from: str | None, work: Work, console: Log
 ) -> Manifest:
     """Read the dumps into the run and return its manifest; the caller holds the run's lock."""
     settings, text = run_config.load(config)
-    candidates = find(dumps)
+    places = topology.load(settings.topology.file, config) if config and settings.topology.file else None
+    before = store.known(run) if config is None else None
+    if before is not None and before.config:  # a run keeps the run.toml it was given
+        settings, text = run_config.parse(before.config, f"config.toml of run {run}"), before.config
+    return read_files(store, run, find(dumps), settings, text, places, rank_from, work, console)
+
+
+def read_files(
+    store: Store,
+    run: str,
+    candidates: list[Candidate],
+    settings: run_config.RunConfig,
+    text: str,
+    places: tuple[RankPlace, ...] | None,
+    rank_from: str | None,
+    work: Work,
+    console: Log,
+) -> Manifest:
+    """Read those of the files that are dumps into the run, as `settings`, written `text`, says; as read_into."""
     if rank_from is not None:  # before anything is read
         for candidate in candidates:
             rank_from_name(candidate.name, rank_from)
     candidates = recognised(candidates, console)
-    before = store.manifest(run).config if config is None and run in store.runs() else text
-    if config is None and before:  # a run keeps the run.toml it was given
-        settings, text = run_config.parse(before, f"config.toml of run {run}"), before
-    places = topology.load(settings.topology.file, config) if config and settings.topology.file else None
     manifest = ingest_run(
         store,
         run,
@@ -88,26 +105,32 @@ def read_into(
     return manifest
 
 
-def recognised(candidates: list[Candidate], console: Console) -> list[Candidate]:
+def recognised(candidates: list[Candidate], console: Log) -> list[Candidate]:
     """Return the candidates that are dumps, or should be by their name; say what else a folder held.
 
     Raises:
         DumpError: A file given by name is no dump; or none of a folder's is.
     """
     chosen: list[Candidate] = []
-    wrong: list[str] = []
-    for candidate in candidates:
-        reason = reason_not_a_dump(candidate.url, candidate.name)
+    wrong: list[DumpError] = []
+    cures: dict[str, None] = {}
+    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+        reasons = list(pool.map(lambda c: refusal_of(c.url, c.name), candidates))
+    for candidate, reason in zip(candidates, reasons, strict=True):
         if reason is None or (candidate.looks_like_dump and not candidate.is_named):
             chosen.append(candidate)
-        elif candidate.is_named:
+            continue
+        cures[printable(reason.cure)] = None
+        if candidate.is_named:
             wrong.append(reason)
         else:
-            console.print(f"left out: {printable(reason)}")
+            console.print(f"left out: {printable(reason.fact)}")
     if wrong:
-        raise DumpError("\n".join(printable(w) for w in wrong), "Name profiler dumps: README lists the formats.")
+        told = "\n".join((*filter(None, cures), "Name profiler dumps: README lists the formats."))
+        raise DumpError("\n".join(printable(w.fact) for w in wrong), told)
     if not chosen:
         raise DumpError(
-            "none of these files is a dump", "README lists the formats; `longpole inspect FILE` says what a file is."
+            "none of these files is a dump",
+            "\n".join((*filter(None, cures), "README lists the formats; `longpole inspect FILE` says what a file is.")),
         )
     return chosen

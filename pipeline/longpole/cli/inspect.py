@@ -8,7 +8,7 @@ import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
-from longpole import timelines
+from longpole import flights, timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
@@ -32,12 +32,18 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
                 for line in timelines.described(candidate.url, candidate.name):
                     print(f"  {printable(line)}")
                 continue
+            if flights.is_flight(candidate.url):
+                for line in flights.described(candidate.url, candidate.name):
+                    print(f"  {printable(line)}")
+                continue
             with fsspec.open(candidate.url, "rb") as file:
                 reader = reader_for(head_of(file), candidate.name)
                 file.seek(0)
                 facts = reader.read(file, candidate.name, tally.add, ReadOptions())
         except DumpError as error:
             print(f"  {printable(error.fact)}")
+            if error.cure:
+                print(f"  {printable(error.cure)}")
             worst = 1
             continue
         for line in _lines(facts, tally, candidate.name):

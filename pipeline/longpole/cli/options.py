@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from longpole.cluster import ClusterOptions, connect, has_workers, run_all
+from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, run_all
 from longpole.errors import UsageError
 from longpole.store import Store
 from longpole.units import parse_bytes
@@ -33,6 +35,38 @@ WhatIfOption = Annotated[
 RunArgument = Annotated[str, Parameter(help="Name of a run in the store.")]
 
 
+LogFormat = Literal["text", "json"]
+
+
+class Log:
+    """Progress and notes on stderr: text as it is, never markup; or one JSON object a line."""
+
+    def __init__(self, form: LogFormat = "text") -> None:
+        self.console = Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False)
+        self._is_json = form == "json"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person watches, who may be shown a bar."""
+        return self.console.is_terminal and not self._is_json
+
+    def print(self, text: str) -> None:
+        """Write a note."""
+        self._write({"message": text}, text)
+
+    def milestone(self, what: str, text: str, **fields: Any) -> None:
+        """Write that something is done: `text` for a person; for a machine `what` by name, and the fields."""
+        self._write({"milestone": what, "message": text, **fields}, text)
+
+    def _write(self, fields: dict[str, Any], text: str) -> None:
+        self.console.print(log_line(fields) if self._is_json else text)
+
+
+def log_line(fields: dict[str, Any]) -> str:
+    """Return a line of the JSON log: when, and what."""
+    return json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields})
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ClusterFlags:
@@ -41,10 +75,15 @@ class ClusterFlags:
     scheduler: Annotated[str | None, Parameter(help="Address of a Dask scheduler, as tcp://HOST:PORT.")] = None
     scheduler_file: Annotated[str | None, Parameter(help="Scheduler file of a Dask cluster.")] = None
     memory: Annotated[str, Parameter(help="What one task may hold in DuckDB before it spills to disk.")] = "1GiB"
+    log_format: Annotated[LogFormat, Parameter(help="json: one object a line on stderr, for a batch system.")] = "text"
 
     def options(self) -> ClusterOptions:
         """Return them as the cluster module takes them."""
         return ClusterOptions(self.scheduler, self.scheduler_file, parse_bytes(self.memory))
+
+    def log(self) -> Log:
+        """Return where progress and notes go."""
+        return Log(self.log_format)
 
 
 def open_store(url: str | None) -> Store:
@@ -52,17 +91,20 @@ def open_store(url: str | None) -> Store:
     return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
 
 
-def stderr() -> Console:
-    """Return a console for progress and notes; text from dumps is printed as it is, never as markup."""
-    return Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False)
+def stderr() -> Log:
+    """Return where a command without options of its own writes progress and notes."""
+    return Log()
 
 
 class Work:
     """Runs tasks on one cluster, made when the first task needs it, with progress on stderr."""
 
-    def __init__(self, options: ClusterOptions, console: Console) -> None:
+    def __init__(self, options: ClusterOptions, log: Log, expected_tasks: int = 0) -> None:
+        """Take `expected_tasks` at once to size a cluster of this machine by; 0: as many as the first call has."""
         self._options = options
-        self._console = console
+        self._log = log
+        self._expected_tasks = expected_tasks
+        self.run: str | None = None  # whose tasks they are, where a command does several runs
         self._stack = contextlib.ExitStack()
         self._client: Any = None
 
@@ -87,31 +129,37 @@ class Work:
 
         def run_tasks(task: Callable[[Any], T], tasks: list[Any]) -> list[T]:
             if self._client is None:
-                self._client = self._stack.enter_context(connect(self._options, len(tasks)))
+                n_tasks = max(len(tasks), self._expected_tasks)
+                self._client = self._stack.enter_context(connect(self._options, n_tasks))
+                if link := dashboard_of(self._client):
+                    self._log.milestone("cluster", f"dashboard: {link}", dashboard=link)
                 if not has_workers(self._client):
-                    self._console.print("the scheduler has no workers yet: waiting for them")
-            with progress(self._console, what, len(tasks)) as advance:
+                    self._log.print("the scheduler has no workers yet: waiting for them")
+            scope = getattr(tasks[0], "scope", "") if tasks else ""
+            named = " ".join(filter(None, (what, scope)))
+            with progress(self._log, named, len(tasks), self.run) as advance:
                 return run_all(self._client, task, tasks, advance)
 
         return run_tasks
 
 
 @contextlib.contextmanager
-def progress(console: Console, what: str, total: int) -> Iterator[Callable[[], None]]:
+def progress(log: Log, what: str, total: int, run: str | None = None) -> Iterator[Callable[[], None]]:
     """Give a function that marks one task done: a bar on a terminal, one line at the end in batch."""
-    if not console.is_terminal:
+    told = f"{run}: {what}" if run else what
+    if not log.is_terminal:
         yield lambda: None
-        console.print(f"{what}: {total} done")
+        log.milestone(what, f"{told}: {total} done", n_tasks=total, **({"run": run} if run else {}))
         return
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=console,
+        console=log.console,
         transient=True,
     ) as progress:
-        bar = progress.add_task(what, total=total)
+        bar = progress.add_task(told, total=total)
         yield lambda: progress.advance(bar)
 
 

@@ -15,6 +15,7 @@ from longpole.cli.options import RunArgument, StoreOption, open_store, parse_ste
 from longpole.errors import LongpoleError, UsageError
 from longpole.report import compare_page, of_run, postmortem, postmortem_page
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
+from longpole.store import refuse_pruned
 
 OutputOption = Annotated[
     str | None,
@@ -57,7 +58,9 @@ def report(
     if kind != "compare" and baseline is not None:
         raise UsageError(f"a page of kind {kind} has no baseline", "Leave out --baseline, or ask for --kind compare.")
     target = open_store(store)
-    target.manifest(run)
+    manifest = target.manifest(run)
+    if kind == "postmortem":
+        refuse_pruned(manifest, "a post-mortem")
     path = page_path(output, f"{run}.html" if kind == "overview" else f"{run}-{kind}.html", force=force)
     if baseline is not None:
         found = compared(target, baseline, run, memory=DEFAULT_SESSION_MEMORY)

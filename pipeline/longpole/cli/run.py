@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from longpole import __version__
 from longpole.analyze import analyze_run
 from longpole.cli.ingest import ConfigOption, DumpsArgument, NameOption, RankOption, read_into
-from longpole.cli.options import ClusterFlags, StoreOption, WhatIfOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, StoreOption, WhatIfOption, Work, open_store
 from longpole.cli.report import OutputOption, page_path, write_page
 from longpole.discover import run_name
 from longpole.report import of_run
@@ -35,7 +35,7 @@ def run(
 
     Example: longpole run dumps/ -o page.html
     """
-    console = stderr()
+    console = cluster.log()
     target = open_store(store)
     chosen = check_run_name(name or run_name(dumps))
     path = page_path(output, f"{chosen}.html", force=force)

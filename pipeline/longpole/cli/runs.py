@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from longpole import timelines
 from longpole.cli.options import StoreOption, open_store
+from longpole.store import PublishedFile, without_events
 from longpole.units import bytes_text
 
 
 def runs(*, store: StoreOption = None) -> None:
-    """List the runs of a store with their ranks, dumps and size.
+    """List the runs of a store with their ranks and dumps, and the size of events, facts and marts.
 
     Example: longpole runs --store /data/longpole
     """
     target = open_store(store)
+    total = 0
     for run in target.runs():
         manifest = target.manifest(run)
         ranks = {d.rank for d in manifest.dumps if d.rank is not None}
-        size = sum(f.n_bytes for f in manifest.files)
-        print(f"{run}\t{len(ranks)} ranks\t{len(manifest.dumps)} dumps\t{bytes_text(size)}")
+        sizes: dict[str, int] = {}
+        for file in manifest.files:
+            level = _level(file)
+            sizes[level] = sizes.get(level, 0) + file.n_bytes
+        total += sum(sizes.values())
+        gone = len(without_events(manifest))
+        events = "pruned" if gone and not manifest.of("events") else bytes_text(sizes.get("events", 0))
+        cells = [
+            *(run, f"{len(ranks)} ranks", f"{len(manifest.dumps)} dumps", f"events {events}"),
+            *(f"{level} {bytes_text(sizes.get(level, 0))}" for level in ("facts", "marts")),
+            f"total {bytes_text(sum(sizes.values()))}",
+        ]
+        print("\t".join(cells))
+    if total:
+        print(f"total {bytes_text(total)}")
+
+
+def _level(file: PublishedFile) -> str:
+    return "events" if file.table in ("events", timelines.TABLE) else file.path.partition("/")[0]

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from longpole import catalog
 from longpole.analyze import analyze_run
-from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Work, open_store, stderr
 from longpole.errors import UsageError
 from longpole.session import Session
-from longpole.store import Store
+from longpole.store import Store, refuse_pruned
 from longpole.text import printable
 from longpole.units import duration_text, parse_duration
 from longpole.whatif import KINDS, LEAST_RANKS_OF_A_MEDIAN, Answer, Change, Scenario, ask, recorded_ranks
@@ -66,9 +66,9 @@ def whatif(
 
     Example: longpole whatif nightly-2117 --scale comm=0.5 --fix-rank 3
     """
-    console = stderr()
+    console = cluster.log()
     target = open_store(store)
-    target.manifest(run)
+    refuse_pruned(target.manifest(run), "a what-if")
     changes = (
         *(_scaled(text) for text in scale),
         *(_fixed(text) for text in fix_rank),
@@ -93,7 +93,7 @@ def whatif(
         _print_steps(run, scenarios[0], answer)
 
 
-def _price(store: Store, run: str, cluster: ClusterFlags, console: Console, format: str) -> None:
+def _price(store: Store, run: str, cluster: ClusterFlags, console: Log, format: str) -> None:
     with Work(cluster.options(), console) as work, store.lock(run):
         analyze_run(store, run, run_tasks=work.runner("what-if"), memory=work.task_memory, has_what_ifs=True)
     with Session(store, [run]) as session, session.explaining():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
 from longpole.events import DumpFacts
+
+ENTRY_POINTS = "longpole.formats"
+"""Group of entry points under which installed packages offer readers: classes that take no argument."""
 
 Sink = Callable[[pa.Table], None]
 """Takes the next batch (RAW_SCHEMA, file order, at most ~200,000 rows); called from one thread at a time, in order."""
@@ -20,6 +25,7 @@ class ReadOptions:
 
     threads: int = 1  # decoders beside the thread that reads and splits
     keep_python: bool = False  # Python frames are the bulk of some dumps
+    scratch: str | None = None  # folder for temporary files; None: the system's own
 
 
 class Reader(Protocol):
@@ -42,18 +48,37 @@ class Reader(Protocol):
 
 
 def reader_for(head: bytes, path: str) -> Reader:
-    """Return the reader of a file that begins with `head` (decompressed, up to 64 KiB).
+    """Return the reader of a file that begins with `head` (decompressed, up to 64 KiB); installed ones are asked first.
 
     Raises:
         DumpError: No reader knows it; the error says what the file is instead.
+        LongpoleError: An installed reader cannot be loaded.
     """
     # Here, because the readers themselves import this seam.
     from longpole.errors import DumpError
     from longpole.formats import sniff
     from longpole.formats.kineto import KinetoReader
     from longpole.formats.nsys_recipe import NsysRecipeReader
+    from longpole.formats.sqlite_dump import SqliteReader
 
-    for reader in (KinetoReader(), NsysRecipeReader()):
+    for reader in (*_installed(), KinetoReader(), NsysRecipeReader(), SqliteReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))
+
+
+@cache
+def _installed() -> tuple[Reader, ...]:
+    """Return the readers that installed packages offer, in order of name."""
+    from longpole.errors import LongpoleError
+
+    readers: list[Reader] = []
+    for point in sorted(entry_points(group=ENTRY_POINTS)):
+        try:
+            readers.append(point.load()())
+        except Exception as error:
+            raise LongpoleError(
+                f"the reader {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}",
+                "Mend or uninstall the package that offers it.",
+            ) from None
+    return tuple(readers)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import zlib
 from typing import BinaryIO
 
-import fsspec
-
+from longpole import remote
 from longpole.errors import DumpError
 from longpole.formats import reader_for
 
@@ -24,13 +24,12 @@ def head_of(file: BinaryIO) -> bytes:
         return head
 
 
-def reason_not_a_dump(url: str, name: str) -> str | None:
-    """Return why the file is no dump of a known format, as a sentence; None where it is one."""
+def refusal_of(url: str, name: str) -> DumpError | None:
+    """Return why the file is no dump of a known format, and what to do; None where it is one."""
     try:
-        with fsspec.open(url, "rb") as file:
-            reader_for(head_of(file), name)
+        reader_for(head_of(io.BytesIO(remote.head_of(url, HEAD_BYTES))), name)
     except DumpError as error:
-        return error.fact
-    except OSError as error:
-        return f"{name} cannot be read: {error.strerror or error}"
+        return error
+    except remote.failures() as error:
+        return DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.")
     return None

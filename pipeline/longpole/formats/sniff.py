@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from longpole.formats.repair import mended
 from longpole.formats.tally import sample
 
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     # first bytes, what such a file is, what to do
-    (b"SQLite format 3\0", "an SQLite database", "Where a profiler wrote it, give it under its own name."),
+    (b"SQLite format 3\0", "an SQLite database", "Give the database that a profiler wrote."),
     (b"PAR1", "a Parquet file", "Give the profiler's own dump."),
     (b"PK\x03\x04", "a zip archive", "Unpack it and give the dumps inside."),
     (b"\x28\xb5\x2f\xfd", "a file compressed with zstd", "Decompress it first: zstd -d {path}"),
@@ -59,7 +60,7 @@ def refusal(head: bytes, path: str) -> tuple[str, str]:
     """Return fact and cure of the error for a file that begins with `head` and is no profiler dump."""
     what, cure = _what(head[:HEAD_BYTES], path)
     fact = f"{path} is {what}" if what == _CUT_HEADER else f"{path} is {what}, not a profiler dump"
-    return fact, cure.replace("{path}", path)
+    return fact, cure.replace("{path}", shlex.quote(path))
 
 
 def _what(head: bytes, path: str) -> tuple[str, str]:

@@ -259,6 +259,36 @@ def score_grid(grid: pl.DataFrame) -> Chart:
     return framed
 
 
+def bands(rows: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
+    """Return the middle nine tenths of the ranks without a row in the heat map, and their median, by group."""
+    by = str(rows["grouped_by"][0])
+    places = sorted(rows["place"].unique().to_list())
+    colour = alt.Color(
+        "place:N",
+        title="pipeline stage" if by == "stage" else by,
+        scale=alt.Scale(domain=places, range=list(_GROUP_COLOURS)),
+        legend=alt.Legend(orient="top") if len(places) > 1 else None,
+    )
+    base = _with_steps(alt.Chart().transform_filter(_SHOWN)).transform_calculate(label=_LABEL)
+    y = alt.Y("low_ratio:Q", title=f"share of {measure.whole} (%)", axis=alt.Axis(format=".0%", tickCount=5))
+    tooltip = [
+        alt.Tooltip("label:N", title="steps" if _is_binned(step_bins) else "step"),
+        *([alt.Tooltip("place:N", title=by)] if len(places) > 1 else []),
+        alt.Tooltip("n_ranks:Q", title="ranks", format=",d"),
+        alt.Tooltip("low_ratio:Q", title="p5", format=".2%"),
+        alt.Tooltip("mid_ratio:Q", title="median", format=".2%"),
+        alt.Tooltip("high_ratio:Q", title="p95", format=".2%"),
+    ]
+    spread = base.mark_area(opacity=0.25).encode(x=_bin_axis("bin"), y=y, y2="high_ratio:Q", color=colour)
+    middle = base.mark_line().encode(x=_bin_axis("bin"), y=alt.Y("mid_ratio:Q"), color=colour, tooltip=tooltip)
+    title = f"{measure.name.capitalize()} of the other ranks: p5 to p95, and median"
+    return _framed([spread, middle], step_bins, title, height=160, rows=measure.rows.replace("cells", "bands"))
+
+
+_GROUP_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6d31", "#999999")
+"""Okabe and Ito's colours that a colour-blind reader tells apart, yellow left out for it fades on white."""
+
+
 def waterfall(parts: Sequence[tuple[int, str, str]]) -> Chart:
     """Return the ledger's parts one under the other, each from where those before it end, in % of all device time.
 

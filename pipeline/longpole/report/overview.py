@@ -18,6 +18,9 @@ MAX_STEP_BINS = 300
 MAX_HEAT_ROWS = 64
 """Rows of a heat map: eight hosts of eight devices, still readable without scrolling past the legend."""
 
+MAX_BANDS = 8
+"""Groups of the ranks without a row in a heat map: more bands than these cannot be told apart."""
+
 N_KERNELS = 40
 """Rows of the kernel table: beyond these a name rarely explains 0.1 % of a window."""
 
@@ -177,7 +180,7 @@ class Opportunity:
 class Overview:
     """Everything the page shows; each frame is the answer of the query overview_<field> in sql/pages.
 
-    `comm_cells` and `idle_cells` are both overview_cells, for the two measures.
+    `comm_cells` and `idle_cells` are both overview_cells, for the two measures; so are the bands.
     """
 
     run: Run
@@ -191,6 +194,8 @@ class Overview:
     step_bins: pl.DataFrame
     comm_cells: pl.DataFrame
     idle_cells: pl.DataFrame
+    comm_bands: pl.DataFrame
+    idle_bands: pl.DataFrame
     path_bins: pl.DataFrame
     path_names: pl.DataFrame
     late_cells: pl.DataFrame
@@ -232,6 +237,8 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
         step_bins=_rows(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
         comm_cells=_rows(con, "overview_cells", measure="exposed_comm", **cells),
         idle_cells=_rows(con, "overview_cells", measure="idle", **cells),
+        comm_bands=_rows(con, "overview_bands", measure="exposed_comm", max_bands=MAX_BANDS, **cells),
+        idle_bands=_rows(con, "overview_bands", measure="idle", max_bands=MAX_BANDS, **cells),
         path_bins=_rows(con, "overview_path_bins", run=run, max_bins=MAX_STEP_BINS),
         path_names=_rows(con, "overview_path_names", run=run, n_names=N_PATH_NAMES),
         late_cells=_rows(con, "overview_late_cells", run=run, max_bins=MAX_STEP_BINS, max_late_ranks=MAX_LATE_ROWS),

@@ -239,9 +239,9 @@ def _figures(data: Overview) -> list[Figure]:
         drawn.append(Figure("ledger-chart", words.ledger_finding(data), charts.waterfall(_ledger_parts(data.ledger))))
     else:
         drawn.append(Figure("ledger-chart", words.ledger_finding(data)))
-    for id_, cells, measure in (
-        ("comm-map", data.comm_cells, charts.EXPOSED_COMM),
-        ("idle-map", data.idle_cells, charts.IDLE),
+    for id_, cells, spread, measure in (
+        ("comm-map", data.comm_cells, data.comm_bands, charts.EXPOSED_COMM),
+        ("idle-map", data.idle_cells, data.idle_bands, charts.IDLE),
     ):
         if cells.height == 0:
             drawn.append(Figure(id_, f"n/a: {why}"))
@@ -255,6 +255,9 @@ def _figures(data: Overview) -> list[Figure]:
         renderer = "canvas" if cells.height > CANVAS_CELLS else "svg"
         chart = charts.heat_map(cells, bins, measure)
         drawn.append(Figure(id_, words.heat_finding(data.extremes, measure), chart, renderer, note=note))
+        if spread.height:
+            band = charts.bands(spread, bins, measure)
+            drawn.append(Figure(id_.replace("map", "bands"), words.bands_finding(spread, measure), band))
     return drawn
 
 
@@ -271,7 +274,9 @@ def _ledger_parts(ledger: pl.DataFrame) -> list[tuple[int, str, str]]:
 
 def _datasets(data: Overview) -> document.Datasets:
     frames = {
+        "comm_bands": data.comm_bands.drop("grouped_by", "name"),
         "comm_cells": data.comm_cells,
+        "idle_bands": data.idle_bands.drop("grouped_by", "name"),
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
         "ledger": data.ledger.drop("part", "reason"),

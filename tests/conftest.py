@@ -1,4 +1,7 @@
-"""One store of all real dumps, made once: other people's runs with known answers, kept beside the checkout."""
+"""What tests of several folders share: a browser, and one store of all real dumps, made once.
+
+Real dumps are other people's runs with known answers, kept beside the checkout.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from browser import chromium
+from browser.chromium import Browser
 from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
 
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
+TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 
 SETS = ("nanogpt-8x-h100", "torchrec-4x-v100", "megatron-tp8-a100", "dlrm-8x-v100", "gloo-4x-cpu")
 
@@ -43,3 +48,12 @@ def real(real_store: Store) -> Iterator[Session]:
     """Return a session over all real runs."""
     with Session(real_store) as session:
         yield session
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Return a browser whose own first requests are over."""
+    with chromium.browser(tmp_path_factory.mktemp("profile")) as opened:
+        opened.js("return 1")
+        opened.requests()
+        yield opened

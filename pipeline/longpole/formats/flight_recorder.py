@@ -1,0 +1,261 @@
+"""A flight recorder's dump, the last collectives of one rank: a pickle or JSON of PyTorch's to rows of RAW_FLIGHT."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from longpole.errors import DumpError
+from longpole.formats import plain_pickle
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())  # a text that many records name costs its length once
+
+RAW_FLIGHT = pa.schema(
+    [
+        ("record_id", pa.int64()),
+        ("group_id", _TEXT),
+        ("group_description", _TEXT),
+        ("group_ranks", _TEXT),
+        ("collective_seq", pa.int64()),
+        ("p2p_seq", pa.int64()),
+        ("op_id", pa.int64()),
+        ("name", _TEXT),
+        ("is_p2p", pa.bool_()),
+        ("input_sizes", _TEXT),
+        ("input_dtypes", _TEXT),
+        ("output_sizes", _TEXT),
+        ("output_dtypes", _TEXT),
+        ("state", _TEXT),
+        ("is_retired", pa.bool_()),
+        ("created_ns", pa.int64()),
+        ("started_ns", pa.int64()),
+        ("completed_ns", pa.int64()),
+        ("timeout_ms", pa.int64()),
+        ("frame", _TEXT),
+    ]
+)
+"""Records as the dump has them, one spelling for all versions; NULL where it does not say, or says no such thing."""
+
+MOST_JSON_VALUES = 8_000_000
+"""Values of a JSON dump, counted by the commas and brackets before it is read: each takes up to 250 bytes then."""
+
+_MOST_ENTRIES = 200_000  # of a buffer; people set 2,000 to 20,000
+_MOST_RANKS = 1 << 20  # of a group, as params.largest_world
+_LONGEST = 1_024  # characters of a text that is kept
+_MOST_TENSORS = 1_024  # of one record whose sizes are kept
+_MOST_DIMS = 32
+_CURE = "PyTorch writes such dumps where TORCH_FR_BUFFER_SIZE or TORCH_NCCL_TRACE_BUFFER_SIZE is set; copy it again."
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_ENTRIES = re.compile(rb'"entries"\s*:\s*\[\s*[{\]]')
+_RANK_LAST = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle))?(?:\.gz)?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Flight:
+    """One rank's dump: its records, in the order of the file, and what else it says."""
+
+    records: pa.Table
+    version: str
+    form: str  # pickle or JSON
+    world_size: int | None  # ranks of the default group
+    n_entries: int
+
+    @property
+    def schema(self) -> str:
+        """Return the generation of the format, as a phrase."""
+        return f"{self.form}, version {self.version}"
+
+
+def is_flight(head: bytes) -> bool:
+    """Return whether a file that begins with `head`, decompressed, is a pickle, or JSON of such records."""
+    if _PICKLE.match(head):
+        return True
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") or b'"traceEvents"' in head:
+        return False
+    return _ENTRIES.search(head) is not None and (b'"profiling_name"' in head or b'"pg_config"' in head)
+
+
+def rank_at_end(name: str) -> int | None:
+    """Return the number at the end of a file's name: the writer puts the rank behind what it is told to."""
+    match = _RANK_LAST.search(PurePosixPath(name).name)
+    return int(match[1]) if match else None
+
+
+def read_flight(raw: bytes, path: str) -> Flight:
+    """Return the dump that these bytes are; nothing in it is executed.
+
+    Raises:
+        DumpError: It is damaged, larger than any dump, or no flight recorder's.
+    """
+    raw = _decompressed(raw, path)
+    if _PICKLE.match(raw):
+        form, loaded = "pickle", plain_pickle.load(raw, path)
+    else:
+        form, loaded = "JSON", _of_json(raw, path)
+    told = {"entries": loaded} if isinstance(loaded, list) else loaded  # the first versions had records alone
+    entries = told.get("entries") if isinstance(told, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise DumpError(f"{path} is {form} without the records of a flight recorder", _CURE)
+    if len(entries) > _MOST_ENTRIES:
+        raise DumpError(f"{path} has {len(entries):,} records, more than {_MOST_ENTRIES:,}", _CURE)
+    groups = _groups(told.get("pg_config"))
+    members = {name: _ranks_text(ranks) for name, (_, ranks) in groups.items()}
+    rows = [_row(e, groups, members) for e in entries if "profiling_name" in e or "record_id" in e]
+    if entries and not rows:
+        raise DumpError(f"{path} is {form} without the records of a flight recorder", _CURE)
+    world = next((g for g in groups.values() if g[0] == "default_pg"), groups.get("0", (None, None)))[1]
+    return Flight(
+        pa.Table.from_pylist(rows, schema=RAW_FLIGHT),
+        _text(told.get("version")) or "unknown",
+        form,
+        len(world) if world else None,
+        len(entries),
+    )
+
+
+_Group = tuple[str | None, list[int] | None]
+
+
+def _ranks_text(ranks: list[int] | None) -> str | None:
+    """Return ascending ranks as runs, FIRST-LAST or FIRST-LAST:STRIDE: groups of a mesh are one run however large."""
+    runs: list[list[int]] = []  # first, last, stride
+    for rank in ranks or ():
+        run = runs[-1] if runs else None
+        if run is not None and (run[0] == run[1] or rank - run[1] == run[2]):
+            run[1:] = [rank, rank - run[1]]
+        else:
+            runs.append([rank, rank, 0])
+    texts = []
+    for first, last, stride in runs:
+        if first == last:
+            texts.append(str(first))
+        elif last - first == stride > 1:
+            texts.append(f"{first},{last}")
+        else:
+            texts.append(f"{first}-{last}" + (f":{stride}" if stride > 1 else ""))
+    return ",".join(texts) or None
+
+
+def _groups(told: object) -> dict[str, _Group]:
+    """Return description and ranks of each process group by its name; ranks are None where none are listed."""
+    groups: dict[str, _Group] = {}
+    for key, value in told.items() if isinstance(told, dict) else ():
+        if not isinstance(value, dict):
+            continue
+        listed = value.get("ranks")
+        numbers: Iterable[Any] = listed if isinstance(listed, list) else ()
+        if isinstance(listed, str):
+            numbers = (int(n) for n in re.findall(r"(?<!\d)\d{1,7}(?!\d)", listed))
+        ranks = sorted({n for n in numbers if type(n) is int and 0 <= n < _MOST_RANKS})
+        name = _text(value.get("name")) or _text(key) or ""
+        groups[name] = (_text(value.get("desc")), ranks or None)
+    return groups
+
+
+def _row(entry: dict[Any, Any], groups: dict[str, _Group], members: dict[str, str | None]) -> dict[str, Any]:
+    pair = entry.get("process_group")
+    told = list(pair[:2]) if isinstance(pair, tuple | list) else [entry.get("pg_name"), entry.get("pg_desc")]
+    name, description = [_text(t) for t in [*told, None, None][:2]]
+    if name is None:
+        name = _text(entry.get("pg_id")) or ""
+    known, _ = groups.get(name, (None, None))
+    is_p2p = entry.get("is_p2p")
+    return {
+        "record_id": _integer(entry.get("record_id")),
+        "group_id": name,
+        "group_description": description or known,
+        "group_ranks": members.get(name),
+        "collective_seq": _integer(entry.get("collective_seq_id", entry.get("seq_id"))),
+        "p2p_seq": _integer(entry.get("p2p_seq_id")),
+        "op_id": _integer(entry.get("op_id")),
+        "name": _text(entry.get("profiling_name")),
+        "is_p2p": is_p2p if isinstance(is_p2p, bool) else None,
+        "input_sizes": _sizes(entry.get("input_sizes")),
+        "input_dtypes": _dtypes(entry.get("input_dtypes")),
+        "output_sizes": _sizes(entry.get("output_sizes")),
+        "output_dtypes": _dtypes(entry.get("output_dtypes")),
+        "state": _text(entry.get("state")),
+        "is_retired": entry.get("retired") if isinstance(entry.get("retired"), bool) else None,
+        "created_ns": _integer(entry.get("time_created_ns")),
+        "started_ns": _integer(entry.get("time_discovered_started_ns")),
+        "completed_ns": _integer(entry.get("time_discovered_completed_ns")),
+        "timeout_ms": _integer(entry.get("timeout_ms")),
+        "frame": _frame(entry.get("frames")),
+    }
+
+
+def _integer(value: object) -> int | None:
+    """Return a whole number that 64 bits hold; some writers put numbers in quotes."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value):
+        value = int(value)
+    return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _text(value: object) -> str | None:
+    if type(value) is int:
+        return str(value) if abs(value) < 1 << 63 else None
+    return value[:_LONGEST].encode("utf-8", "replace").decode() if isinstance(value, str) else None
+
+
+def _sizes(value: object) -> str | None:
+    """Return sizes as text, [[1000],[4,25]]; None for what are none, or too many."""
+    if not isinstance(value, list | tuple) or len(value) > _MOST_TENSORS:
+        return None
+    texts = []
+    for dims in value:
+        if not isinstance(dims, list | tuple) or len(dims) > _MOST_DIMS:
+            return None
+        numbers = [_integer(d) for d in dims]
+        if None in numbers:
+            return None
+        texts.append(f"[{','.join(map(str, numbers))}]")
+    text = f"[{','.join(texts)}]"
+    return text if len(text) <= _LONGEST else None
+
+
+def _dtypes(value: object) -> str | None:
+    """Return types of tensors as one text; one that all have stands once."""
+    if not isinstance(value, list | tuple) or len(value) > _MOST_TENSORS:
+        return None
+    names = [_text(v) or "?" for v in value]
+    text = ";".join(names[:1] if len(set(names)) == 1 else names)
+    return text if len(text) <= _LONGEST else None
+
+
+def _frame(value: object) -> str | None:
+    """Return where the call stands, as FILE:LINE FUNCTION: the innermost frame that is not PyTorch's own."""
+    frames = [f for f in value[:256] if isinstance(f, dict)] if isinstance(value, list | tuple) else []
+    own = [f for f in frames if "/torch/" not in (_text(f.get("filename")) or "")]
+    for frame in (own or frames)[:1]:
+        file = PurePosixPath(_text(frame.get("filename")) or "?").name
+        line = _integer(frame.get("line"))
+        return f"{file}:{'?' if line is None else line} {_text(frame.get('name')) or '?'}"[:_LONGEST]
+    return None
+
+
+def _decompressed(raw: bytes, path: str) -> bytes:
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            raw = zlib.decompressobj(31).decompress(raw, plain_pickle.MOST_BYTES + 1)
+        except zlib.error:
+            raise DumpError(f"{path} is a gzip file that cannot be decompressed", _CURE) from None
+    if len(raw) > plain_pickle.MOST_BYTES:
+        raise DumpError(f"{path} has more than {plain_pickle.MOST_BYTES:,} bytes, as no flight recorder's dump", _CURE)
+    return raw
+
+
+def _of_json(raw: bytes, path: str) -> Any:
+    if sum(raw.count(mark) for mark in (b",", b"[", b"{")) > MOST_JSON_VALUES:
+        raise DumpError(f"{path} is JSON of more than {MOST_JSON_VALUES:,} values", _CURE)
+    try:
+        return msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise DumpError(f"{path} is JSON that is damaged or cut off: {str(error)[:200]}", _CURE) from None

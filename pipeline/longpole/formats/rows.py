@@ -1,0 +1,125 @@
+"""Columns of plain values to rows of RAW_SCHEMA, and the count of what could not become one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longpole.events import RAW_SCHEMA
+from longpole.formats import Sink
+
+_FAR_NS = 1 << 62  # beyond, differences leave int64
+_WEEK_NS = 7 * 24 * 3600 * 10**9
+_LARGEST_INT32 = 2**31 - 1
+_SAMPLES = 10
+
+
+@dataclass
+class Rows:
+    """Hands rows on and counts them."""
+
+    sink: Sink
+    n_stored: int = 0
+    n_bad_times: int = 0
+    last_ns: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, n_rows: int, start: pa.Array, end: pa.Array, keep: pa.Array | None = None, **columns: Any) -> None:
+        """Hand on those rows that have a start, a device that can be and, where given, a true in `keep`.
+
+        Args:
+            n_rows: As many as each column has.
+            start: int64, ns.
+            end: Likewise; None where the event did not finish.
+            keep: Of the others it is counted elsewhere why they are not.
+            columns: Other columns of RAW_SCHEMA; absent ones are NULL.
+        """
+        device = columns.get("device")
+        usable = _between(start, -_FAR_NS, _FAR_NS)
+        self._drop("no start, or one beyond any time", usable, keep)
+        ends = pc.or_kleene(pc.is_null(end), _between(end, -_FAR_NS, _FAR_NS))
+        self._drop("an end beyond any time", ends, keep, usable)
+        usable = pc.and_(usable, ends)
+        if device is not None:
+            numbered = pc.or_kleene(pc.is_null(device), _between(device, 0, _LARGEST_INT32))
+            self._drop("a device number that cannot be", numbered, keep, usable)
+            usable = pc.and_(usable, numbered)
+        kept = usable if keep is None else pc.and_(usable, keep)
+        columns["start_ns"] = start
+        columns["duration_ns"] = pc.subtract(
+            pc.if_else(usable, end, None), pc.if_else(usable, start, pa.scalar(0, pa.int64()))
+        )
+        table = pa.Table.from_arrays([_column(f, columns, n_rows, kept) for f in RAW_SCHEMA], schema=RAW_SCHEMA)
+        if not table.num_rows:
+            return
+        self.n_stored += table.num_rows
+        wrong = pc.or_kleene(
+            pc.less(table["start_ns"], 0),
+            pc.invert(_between(table["duration_ns"], 0, _WEEK_NS, null=True)),
+        )
+        self.n_bad_times += count(wrong)
+        self.last_ns = max(self.last_ns, int(pc.max(table["start_ns"]).as_py()))
+        self.sink(table)
+
+    def _drop(self, why: str, fine: pa.Array, *among: pa.Array | None) -> None:
+        for mask in among:
+            fine = fine if mask is None else pc.or_(fine, pc.invert(mask))
+        if wrong := count(pc.invert(fine)):
+            self.dropped[why] += wrong
+
+    @property
+    def n_dropped(self) -> int:
+        """How many rows were lost."""
+        return self.dropped.total()
+
+    def samples(self) -> tuple[str, ...]:
+        """Return why rows were lost."""
+        return tuple(f"{why}: {n:,}" for why, n in sorted(self.dropped.items()))[:_SAMPLES]
+
+
+def integers(values: Sequence[int | None]) -> pa.Array:
+    """Return the values as int64."""
+    return pa.array(values, pa.int64())
+
+
+def texts(values: Sequence[str | None]) -> pa.Array:
+    """Return the values as dictionary-coded text."""
+    return pa.array(values, pa.string()).dictionary_encode()
+
+
+def triples(x: Sequence[int | None], y: Sequence[int | None], z: Sequence[int | None]) -> pa.Array:
+    """Return lists of three; NULL where one is missing or beyond int32."""
+    found = [
+        [a, b, c]
+        if a is not None and b is not None and c is not None and max(map(abs, (a, b, c))) <= _LARGEST_INT32
+        else None
+        for a, b, c in zip(x, y, z, strict=True)
+    ]
+    return pa.array(found, pa.list_(pa.int32()))
+
+
+def nonzero(values: pa.Array) -> pa.Array:
+    """Return the values, NULL for 0: what numbers correlations has no 0."""
+    return pc.if_else(pc.equal(values, 0), None, values)
+
+
+def count(mask: pa.Array | pa.ChunkedArray) -> int:
+    """Return how many are true."""
+    return int(pc.sum(mask).as_py() or 0)
+
+
+def _between(values: pa.Array | pa.ChunkedArray, low: int, high: int, *, null: bool = False) -> pa.Array:
+    return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), null)
+
+
+def _column(told: pa.Field, columns: dict[str, Any], n_rows: int, kept: pa.Array) -> pa.Array:
+    values = columns.get(told.name)
+    if values is None:
+        return pa.nulls(count(kept), told.type)
+    return values.filter(kept).cast(told.type)

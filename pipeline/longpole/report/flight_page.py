@@ -1,0 +1,124 @@
+"""What flight recorders say of a hang: a few lines for a terminal, and a page of tables with the first cause on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from longpole.catalog import page_query
+from longpole.report import document, words
+from longpole.report.overview import MAX_DUMP_ROWS
+from longpole.report.page import Section
+
+MAX_HANGS = 200
+"""Rows of the table of calls that hang: in a large job one lost rank stops thousands, and all but a few follow."""
+
+MAX_MEMBERS = 1_024
+"""Rows of the table of members of the first cause, those that it waits for first."""
+
+_LINES = 3  # causes beside the first that a terminal gets
+
+SECTIONS = (
+    Section(
+        "hangs",
+        "What hangs, the first cause first",
+        ("hangs",),
+        "SELECT place, role, kind, verdict, frame, n_waiting, n_ranks FROM hangs ORDER BY place",
+        "Of each process group and pair of ranks the first call at which members differ, or that did not end. It is a "
+        "consequence where every rank that it waits for waits in another. Times are of the ranks' own clocks.",
+    ),
+    Section(
+        "members",
+        "What each member of the first did",
+        ("hang_ranks",),
+        "SELECT rank, situation, op, elements, dtypes, last_seq, frame FROM hang_ranks JOIN hangs USING (run, lane) "
+        "WHERE place = 1 ORDER BY rank",
+        "Of a rank that did not enqueue the call, the line is that of the last call that it enqueued at all.",
+    ),
+    Section(
+        "coverage",
+        "Coverage: what this stands on",
+        ("dumps",),
+        "SELECT path, rank, n_events, notes, verdict, error FROM dumps ORDER BY rank",
+        "A recorder keeps a rank's last calls: what was overwritten is neither an absence nor a presence.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Everything the page shows: the terminal's lines, and the answers of the queries flight_<field>."""
+
+    run: str
+    lines: tuple[str, ...]
+    is_alone: bool  # the run has no profiler's dumps
+    hangs: pl.DataFrame
+    members: pl.DataFrame
+    dumps: pl.DataFrame
+
+
+def build(con: duckdb.DuckDBPyConnection, run: str) -> Hang | None:
+    """Return the page's rows; None for a run without flight recorders' dumps."""
+    counted = con.execute(page_query("flight_summary"), {"run": run}).fetchall()
+    if not counted:
+        return None
+
+    def rows(query: str, **parameters: Any) -> pl.DataFrame:
+        frame: pl.DataFrame = con.sql(page_query(query), params={"run": run, **parameters}).pl()
+        return frame
+
+    ((n_ranks, n_records, n_hangs, n_follow, n_unread, n_profiles),) = counted
+    hangs = rows("flight_hangs", max_hangs=MAX_HANGS)
+    head = f"{words.visible(run)}: flight recorders of {words.count(n_ranks)} ranks, {words.count(n_records)} records"
+    return Hang(
+        run=run,
+        lines=(head, *_told(hangs, n_hangs, n_follow), *_doubts(n_unread)),
+        is_alone=n_profiles == 0,
+        hangs=hangs,
+        members=rows("flight_members", max_ranks=MAX_MEMBERS),
+        dumps=rows("overview_dumps", max_dumps=MAX_DUMP_ROWS),
+    )
+
+
+def render(data: Hang, *, tool_version: str) -> str:
+    """Return the page as HTML that needs no other file and makes no request."""
+    return document.render(
+        "flight.html.j2",
+        [],
+        {},
+        n_bins=0,
+        context={
+            "data": data,
+            "summary": data.lines[0],
+            "findings": data.lines[1:],
+            "sections": {s.id: s for s in SECTIONS if s.id != "members" or data.members.height},
+            "tool_version": tool_version,
+        },
+    )
+
+
+def _told(hangs: pl.DataFrame, n_hangs: int, n_follow: int) -> list[str]:
+    if not hangs.height:
+        return ["Nothing hangs: whatever was recorded ended on every rank that recorded it."]
+    first, *others = hangs.iter_rows(named=True)
+    lines = [f"First cause: {words.visible(first['verdict'])}."]
+    if first["frame"] is not None:
+        where = "Its last call was at" if first["kind"] in ("missing", "order") else "It was called at"
+        lines.append(f"{where} {words.visible(first['frame'])}.")
+    causes = [row for row in others if row["role"] == "cause"]
+    lines += [f"Besides: {words.visible(row['verdict'])}." for row in causes[:_LINES]]
+    n_more = n_hangs - 1 - n_follow - len(causes[:_LINES])
+    if n_more > 0:
+        lines.append(f"And {words.count(n_more)} more that no other explains.")
+    if n_follow:
+        lines.append(
+            f"{words.count(n_follow)} more {'call waits' if n_follow == 1 else 'calls wait'} because of these."
+        )
+    return lines
+
+
+def _doubts(n_unread: int) -> list[str]:
+    return [f"Careful: {words.count(n_unread)} of the dumps could not be read."] if n_unread else []
