@@ -84,7 +84,7 @@ def test_the_two_commands_are_the_two_commands() -> None:
 def test_the_tour_runs_as_typed(tmp_path: Path) -> None:
     tour = README.partition("## A quick tour")[2].partition("```sh\n")[2].partition("\n```")[0]
     lines = [line.partition("  #")[0].strip() for line in tour.splitlines()]
-    assert len(lines) == 6
+    assert len(lines) == 9
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "longpole").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m longpole "$@"\n')
     (tmp_path / "bin" / "longpole").chmod(0o755)
@@ -97,3 +97,6 @@ def test_the_tour_runs_as_typed(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.html").exists()
+    assert "rank_steps" in done.stdout
+    assert "slow_step_ranks" in done.stdout
+    assert "(the slowest of 3, 100 to 102) took " in done.stdout

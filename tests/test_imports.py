@@ -18,7 +18,7 @@ LEVELS = (
         *("chrome_trace", "timelines", "flights", "presets", "plan", "whatif", "night", "retention"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
-    {"cli", "__main__"},
+    {"cli", "api", "__main__"},
 )
 """Parts of longpole from the ground up; a part is a module, or a folder with all its modules."""
 

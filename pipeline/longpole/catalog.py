@@ -72,6 +72,8 @@ LEVELS: dict[str, tuple[Scope, ...]] = {
 
 _COLUMN = re.compile(r"^-- (\w+|\"\w+\")\s+([A-Z][A-Z0-9_]*(?:\(\d+, ?\d+\))?(?:\[\])?)\s+(\S.*)$")
 
+_PARAMETER = re.compile(r"^-- \$(\w+)\s+([A-Z]+) = (\S+)\s+(\S.*)$")
+
 
 @dataclass(frozen=True)
 class Column:
@@ -110,6 +112,30 @@ class Relation:
         return self.name.startswith("_")
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """What a recipe may be told: `$name` of its SELECT; `default` is text that casts to `type`, None for NULL."""
+
+    name: str
+    type: str
+    default: str | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One file of sql/recipes: a question people ask, and the SELECT over public views that answers it."""
+
+    name: str
+    question: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    when_empty: str  # where there are no rows; empty where a run always has some
+    text: str  # the whole file, to read or to change
+    sql: str
+    reads: frozenset[str]
+
+
 @functools.cache
 def relations() -> dict[str, Relation]:
     """Return every shipped relation that has a scope of its own, by name.
@@ -128,6 +154,47 @@ def relations() -> dict[str, Relation]:
                 raise ValueError(f"two relations are named {relation.name}")
             found[relation.name] = relation
     return found
+
+
+@functools.cache
+def recipes() -> dict[str, Recipe]:
+    """Return every shipped question, by name.
+
+    Raises:
+        ValueError: A header is wrong; a defect of the package, caught by its tests.
+    """
+    con = duckdb.connect()
+    entries = sorted((e for e in _folder("recipes") if e.name.endswith(".sql")), key=lambda e: e.name)
+    parsed = (parse_recipe(e.name.removesuffix(".sql"), e.read_text(encoding="utf-8"), con) for e in entries)
+    return {recipe.name: recipe for recipe in parsed}
+
+
+def parse_recipe(name: str, text: str, con: duckdb.DuckDBPyConnection) -> Recipe:
+    """Return the question that `text` asks.
+
+    Raises:
+        ValueError: The header lacks its question or has another line, or the SELECT does not parse.
+    """
+    file = f"recipes/{name}.sql"
+    lines = text.splitlines()
+    n_header = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    header, sql = lines[:n_header], "\n".join(lines[n_header:]).strip()
+    if not header or not header[0].startswith("-- ") or not header[0].endswith("?"):
+        raise ValueError(f"{file}: the first line must be a question")
+    parameters: list[Parameter] = []
+    columns: list[Column] = []
+    when_empty = ""
+    for line in header[1:]:
+        if match := _PARAMETER.match(line):
+            parameters.append(Parameter(match[1], match[2], None if match[3] == "NULL" else match[3], match[4]))
+        elif match := _COLUMN.match(line):
+            columns.append(Column(match[1].strip('"'), match[2], match[3].strip()))
+        elif line.startswith("-- Empty: "):
+            when_empty = line.removeprefix("-- Empty: ").strip()
+        else:
+            raise ValueError(f"{file}: not a header line: {line}")
+    question = header[0].removeprefix("-- ")
+    return Recipe(name, question, tuple(parameters), tuple(columns), when_empty, text, sql, _reads(con, sql, file))
 
 
 def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> Relation:

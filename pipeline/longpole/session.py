@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -121,6 +122,36 @@ class Session:
         assert relation is not None
         return relation
 
+    def copy_to(self, path: Path, steps: tuple[int | None, int | None] | None) -> None:
+        """Write every view into a new DuckDB file that any client of DuckDB 1.0 or later reads.
+
+        Args:
+            path: Where; nothing may be there.
+            steps: First and last step whose `events` come along, None for an open end; None leaves the view out.
+        """
+        with self.explaining(), duckdb.connect() as con:
+            con.execute(f"ATTACH {_text(str(path))} AS longpole (STORAGE_VERSION 'v1.0.0')")
+            con.execute("USE longpole")
+            tables = self.con.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_name").fetchall()
+            stored = [*(r.name for r in _stored_relations()), "dumps"]
+            for name in [*stored, *(t for (t,) in tables)]:
+                if name == "events" and steps is None:
+                    continue
+                rows = self.con.sql(f"FROM {name}")
+                for bound, sign in zip(steps or (), (">=", "<="), strict=False):
+                    if name == "events" and bound is not None:
+                        rows = rows.filter(f"step {sign} {bound}")
+                con.register("_rows", rows.to_arrow_reader(100_000))
+                con.execute(f"CREATE TABLE {name} AS FROM _rows")
+                con.unregister("_rows")
+                if name in stored:
+                    _comment(con, name, *_meanings(name), kind="TABLE")
+            for relation in catalog.leading_to([r.name for r in catalog.ordered(["fleet"])], _given()):
+                con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
+                _comment(con, relation.name, *_meanings(relation.name))
+            con.execute("USE memory")
+            con.execute("DETACH longpole")
+
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
         """Turn what DuckDB says of a query into an error with a cure.
@@ -166,7 +197,7 @@ class Session:
         catalog.load_data_of(self.con, made)
         for relation in made:
             self.con.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
-            _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
+            _comment(self.con, relation.name, *_meanings(relation.name))
         self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
         self.con.execute("SET enable_external_access = false")
         self.con.execute("SET lock_configuration = true")
@@ -186,7 +217,7 @@ class Session:
             listed = ", ".join(f'"{name}"' for name in columns)
             body = f"SELECT {listed} FROM _{relation.name}_files"
         self.con.execute(f"CREATE VIEW {relation.name} AS {body}")
-        _comment(self.con, relation.name, relation.grain, {c.name: c.meaning for c in relation.columns})
+        _comment(self.con, relation.name, *_meanings(relation.name))
 
     def _add_told(self, manifests: Sequence[Manifest]) -> None:
         """Make the tables of what each run.toml says of comparing and of gates."""
@@ -207,7 +238,7 @@ class Session:
         ]
         self.con.register("_dumps_table", pa.concat_tables(tables))
         self.con.execute("CREATE VIEW dumps AS SELECT * FROM _dumps_table")
-        _comment(self.con, "dumps", DUMP_GRAIN, {f.name: f.metadata[b"meaning"].decode() for f in DUMP_TABLE})
+        _comment(self.con, "dumps", *_meanings("dumps"))
 
 
 def _kind(statement: duckdb.Statement) -> str:
@@ -327,9 +358,19 @@ def _refuse_gone(fragment: ds.ParquetFileFragment, run: str) -> None:
         ) from error
 
 
-def _comment(con: duckdb.DuckDBPyConnection, view: str, grain: str, meanings: dict[str, str]) -> None:
+def _meanings(view: str) -> tuple[str, dict[str, str]]:
+    """Return what a row of the view is, and what its columns mean."""
+    if view == "dumps":
+        return DUMP_GRAIN, {f.name: f.metadata[b"meaning"].decode() for f in DUMP_TABLE}
+    relation = catalog.relations()[view]
+    return relation.grain, {c.name: c.meaning for c in relation.columns}
+
+
+def _comment(
+    con: duckdb.DuckDBPyConnection, view: str, grain: str, meanings: dict[str, str], kind: str = "VIEW"
+) -> None:
     columns = [f'COMMENT ON COLUMN {view}."{column}" IS {_text(meaning)}' for column, meaning in meanings.items()]
-    con.execute("; ".join([f"COMMENT ON VIEW {view} IS {_text(grain)}", *columns]))
+    con.execute("; ".join([f"COMMENT ON {kind} {view} IS {_text(grain)}", *columns]))
 
 
 def _text(value: str) -> str:

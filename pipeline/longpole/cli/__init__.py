@@ -27,6 +27,8 @@ COMMANDS = (
     "plan",
     "export",
     "query",
+    "recipes",
+    "shell",
     "views",
     "inspect",
     "check",
@@ -52,6 +54,8 @@ def make_app(wanted: str | None = None) -> App:
             app.command(command)
         else:
             app.command(command, name=name, sort_key=COMMANDS.index(name))
+    if wanted not in COMMANDS:
+        app.register_install_completion_command(help="Complete commands and options with the Tab key in this shell.")
     return app
 
 

@@ -42,10 +42,19 @@ def query(
         raise UsageError(f"--limit {limit} shows nothing", "Give a number of rows from 1.")
     text = sys.stdin.read() if sql == "-" else sql
     with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
-        answer = session.sql(text)
-        _refuse_unprintable(answer, format)
-        with session.explaining(), _explaining_values():
-            _print(answer, format, limit)
+        if print_answer(session, session.sql(text), format, limit=limit) > limit and format == "table":
+            Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
+
+
+def print_answer(session: Session, answer: duckdb.DuckDBPyRelation, form: Format, *, limit: int) -> int:
+    """Print an answer of this session and return its number of rows; a table shows `limit`, and counts one beyond.
+
+    Raises:
+        LongpoleError: A column or value has no form in the format, or the query failed.
+    """
+    _refuse_unprintable(answer, form)
+    with session.explaining(), _explaining_values():
+        return _print(answer, form, limit)
 
 
 _UNPRINTABLE: dict[Format, tuple[str, ...]] = {
@@ -81,10 +90,10 @@ def _explaining_values() -> Iterator[None]:
         raise
 
 
-def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
+def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> int:
     if form == "table":
-        _print_table(answer, limit)
-        return
+        return _print_table(answer, limit)
+    n_rows = 0
     if form == "parquet":
         if sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal", "Redirect it: ... --format parquet > rows.parquet")
@@ -92,7 +101,8 @@ def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
         with pq.ParquetWriter(sys.stdout.buffer, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
-        return
+                n_rows += len(batch)
+        return n_rows
     is_first = True
     if form == "json":
         sys.stdout.write("[")
@@ -107,10 +117,12 @@ def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> None:
             lines = frame.write_ndjson().splitlines()
             sys.stdout.write(("\n" if is_first else ",\n") + ",\n".join(lines))
         is_first = False
+        n_rows += len(frame)
     if form == "json":
         sys.stdout.write("\n]\n")
     elif is_first:
         sys.stdout.write(",".join(answer.columns) + "\n")
+    return n_rows
 
 
 def _json(value: object) -> str:
@@ -119,7 +131,7 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value.to_list() if isinstance(value, pl.Series) else value).decode()
 
 
-def _print_table(answer: duckdb.DuckDBPyRelation, limit: int) -> None:
+def _print_table(answer: duckdb.DuckDBPyRelation, limit: int) -> int:
     rows = answer.limit(limit + 1).fetchall()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, kind in zip(answer.columns, answer.types, strict=True):
@@ -135,8 +147,7 @@ def _print_table(answer: duckdb.DuckDBPyRelation, limit: int) -> None:
         with console.capture() as capture:
             console.print(table)
         sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
-    if len(rows) > limit:
-        Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
+    return len(rows)
 
 
 _NUMERIC = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UINTEGER", "FLOAT", "DOUBLE"}

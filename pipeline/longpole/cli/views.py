@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from longpole import catalog
 from longpole.errors import UsageError
 from longpole.session import describe, public_views
 from longpole.store import DUMP_GRAIN, DUMP_TABLE
 
 
 def views(name: Annotated[str | None, Parameter(help="A view.")] = None, /) -> None:
-    """List the views, or the columns of one.
+    """List the views, or the columns of one and a question it answers.
 
     Example: longpole views rank_steps
     """
@@ -33,7 +35,20 @@ def views(name: Annotated[str | None, Parameter(help="A view.")] = None, /) -> N
     relation = describe(name)
     if relation is not None and relation.how:
         print(f"\n{relation.how}")
-    print(f'\nExample: longpole query "FROM {name} LIMIT 10"')
+    print(f"\n{_example(name)}")
+
+
+def _example(name: str) -> str:
+    """Return a question that the view answers, alone where one is, and the SQL that asks it."""
+    asked = [r for r in catalog.recipes().values() if name in r.reads]
+    if not asked:
+        return f'Example: longpole query "FROM {name} LIMIT 10"'
+    recipe = min(asked, key=lambda r: (len(r.reads), r.sql.count("\n"), r.name))
+    values = {p.name: "NULL" if p.default is None else p.default for p in recipe.parameters}
+    sql = re.sub(r"\$(\w+)", lambda m: values[m[1]], recipe.sql)
+    others = [r.name for r in asked if r is not recipe]
+    more = f"\n\nOther recipes that read it: {', '.join(others)}" if others else ""
+    return f"Example: longpole recipes {recipe.name}   # {recipe.question}\n\n{sql}{more}"
 
 
 def _grain(name: str) -> str:
