@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import re
 import threading
@@ -65,6 +66,10 @@ def running_s3() -> Iterator[S3]:
     fsspec.get_filesystem_class("s3").clear_instance_cache()  # one may know another server
     try:
         with mock.patch.dict(os.environ, s3.environment):
+            again = http.client.HTTPConnection("127.0.0.1", server.server_port)
+            again.request("POST", "/moto-api/reset")  # what it holds is the whole process's
+            again.getresponse().read()
+            again.close()
             fsspec.filesystem("s3").mkdir(BUCKET)
             yield s3
     finally:

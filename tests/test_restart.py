@@ -52,12 +52,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 # ---------------------------------------------------------------- one process, at many moments
 
 MOMENTS = (
-    Order("put", "events/staged/", is_after=True),
     Order("move", "events/rank=00001/"),
-    Order("publish", "events"),
     Order("put", "facts/rank_windows/"),
     Order("put", "marts/steps/", is_after=True),
-    Order("publish", "runs"),
     Order("publish", "runs", is_after=True),
 )
 
@@ -85,7 +82,7 @@ def test_a_killed_run_is_finished_by_the_next_call(tmp_path: Path, undisturbed: 
 
 @pytest.mark.slow
 def test_a_killed_run_on_s3_is_finished_by_the_next_call(s3: S3, undisturbed: dict[str, bytes]) -> None:
-    moments = [Order("move", "events/rank=00001/"), Order("put", "marts/steps/"), Order("publish", "runs")]
+    moments = [Order("publish", "runs")]
     stores = [f"s3://{BUCKET}/killed{n}" for n in range(len(moments))]
     ends = killed_and_done_again([order(store, moment) for store, moment in zip(stores, moments, strict=True)])
     assert ends == [[-signal.SIGKILL, 0]] * len(moments)
@@ -182,7 +179,6 @@ def wait_for_lost_tasks(cluster: Processes) -> None:
     [
         ("s3://bucket/driver", "put", "events/staged/"),
         ("local", "put", "facts/rank_chains/"),
-        ("s3://bucket/driver-steps", "put", "marts/steps/"),
     ],
 )
 def test_a_driver_that_is_killed_is_followed_by_one_that_finishes(
@@ -209,7 +205,7 @@ def test_a_driver_that_is_killed_is_followed_by_one_that_finishes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("url", "part"), [("s3://bucket/worker", "events/staged/"), ("local", "marts/steps/")])
+@pytest.mark.parametrize(("url", "part"), [("s3://bucket/worker", "marts/steps/")])
 def test_a_worker_that_is_killed_is_replaced_by_another(
     cluster: Processes,
     environment: dict[str, str],
@@ -228,7 +224,7 @@ def test_a_worker_that_is_killed_is_replaced_by_another(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["events/staged/", "facts/rank_windows/"])
+@pytest.mark.parametrize("part", ["facts/rank_windows/"])
 def test_a_scheduler_that_is_killed_is_an_error_and_the_next_one_finishes(
     cluster: Processes,
     environment: dict[str, str],

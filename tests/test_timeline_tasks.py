@@ -88,7 +88,7 @@ def test_what_is_published_is_not_computed_again(whole: tuple[Store, Manifest]) 
     files = timelines.answers(store, manifest, known, refuse, 1 << 30)
     assert {f.table for f in files} == {
         *("run_whatif", "timeline_ideals", "timeline_replays", "timeline_retimed", "timeline_scenarios"),
-        "timeline_workers",
+        *("timeline_workers", "pipeline_stages"),
     }
     assert set(files) <= set(manifest.files)
 

@@ -8,7 +8,7 @@
 -- seq               BIGINT     Number among the group's collectives on this rank, from 1; NULL for a transfer between two ranks.
 -- p2p_seq           BIGINT     Number among the group's transfers on this rank; NULL where the dump does not say.
 -- op_id             BIGINT     Number among all that was enqueued in the group.
--- op                VARCHAR    What it does: all_reduce, barrier, send 0->1.
+-- op                VARCHAR    What it does: all_reduce, barrier, send 0->1; unnamed where the dump does not say.
 -- backend           VARCHAR    Library: nccl, gloo.
 -- is_p2p            BOOLEAN    Whether it is a transfer between two ranks.
 -- input_sizes       VARCHAR    Shape of each input: [[1000],[4,25]]; NULL where it is too long.
@@ -34,7 +34,7 @@ WITH named AS (
         *,
         (SELECT rank FROM context) AS rank,
         nullif(split_part(name, ':', 1), name) AS backend,
-        CASE WHEN contains(name, ':') THEN substr(name, strpos(name, ':') + 1) ELSE name END AS op,
+        coalesce(CASE WHEN contains(name, ':') THEN substr(name, strpos(name, ':') + 1) ELSE name END, 'unnamed') AS op,
         coalesce(is_p2p, regexp_matches(name, '(^|:)(send|recv) \d+(->|<-)\d+$'), FALSE) AS is_transfer,
         CASE WHEN created_ns BETWEEN 0 AND last_ns THEN created_ns END AS enqueued_ns,
         CASE WHEN started_ns BETWEEN 1 AND last_ns THEN started_ns END AS start_ns,
