@@ -92,7 +92,7 @@ def test_the_tour_runs_as_typed(tmp_path: Path) -> None:
     script = "set -e\nlongpole synth training -o dumps/ --ranks 2 --steps 3 --gzip\n" + "\n".join(lines)
 
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
 
     assert done.returncode == 0, done.stderr

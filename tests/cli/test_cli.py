@@ -331,3 +331,22 @@ def test_run_on_a_named_scheduler_gives_the_same_bytes(tmp_path: Path) -> None:
         for store in ("cluster", "local")
     }
     assert made["cluster"] == made["local"]
+
+
+def test_completion_knows_every_command_and_its_options() -> None:
+    script = cli.make_app().generate_completion(shell="bash")  # noqa: S604 - no process: whose completion it is
+
+    assert all(command in script for command in cli.COMMANDS)
+    assert "--fix-rank" in script
+
+
+def test_completion_is_installed_by_one_option(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(here))
+    monkeypatch.setenv("BASH_VERSION", "5.2")
+    monkeypatch.delenv("ZSH_VERSION", raising=False)
+
+    assert cli.main(["--install-completion"]) == 0
+    assert "longpole" in (here / ".local/share/bash-completion/completions/longpole").read_text()
+    assert "installed" in capsys.readouterr().out
