@@ -35,6 +35,7 @@ STAGES: dict[str, tuple[Level, Literal["ranks", "shards", "one"]]] = {
     "run": ("run", "one"),
     "priced": ("run", "one"),
     "mfu": ("run", "one"),
+    "measures": ("run", "one"),
 }
 """Stages of a run, the level that each belongs to, and how many tasks it has."""
 

@@ -32,5 +32,5 @@ def test_the_cost_of_a_night_is_projected_from_every_stage() -> None:
     tasks = {line.split()[0]: line.split()[3] for line in lines[6:-1]}
     assert tasks == {
         **{"read": "100", "rank": "100", "path": "100", "clock": "1"},
-        **{"steps": "3", "paths": "3", "run": "1", "priced": "1", "mfu": "1"},
+        **{"steps": "3", "paths": "3", "run": "1", "priced": "1", "mfu": "1", "measures": "1"},
     }
