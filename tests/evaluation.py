@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 import duckdb
 import pyarrow as pa
 
 from longpole import catalog
 from longpole.catalog import Scope
+from longpole.config import Parallel
 from longpole.engine import load_phases
 from longpole.events import RAW_SCHEMA
 from longpole.store import DUMP_TABLE
@@ -29,7 +30,8 @@ def connection() -> duckdb.DuckDBPyConnection:
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
     """Make a table of every relation of the scope that is not given; topology and parallel sizes may be left out."""
     con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
-    con.execute("CREATE TABLE IF NOT EXISTS parallel (dp INT, tp INT, pp INT, ep INT, cp INT)")
+    sizes = ", ".join(f"{name} BIGINT" for name in get_type_hints(Parallel))
+    con.execute(f"CREATE TABLE IF NOT EXISTS parallel ({sizes})")
     known = {*given, "topology", "parallel", *catalog.data_names()}
     for relation in catalog.needed(scope, known):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")

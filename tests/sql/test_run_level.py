@@ -17,7 +17,7 @@ def _run(
     con.register("dump_table", dump_rows(*dumps))
     con.execute("CREATE TABLE dumps AS FROM dump_table")
     con.execute("CREATE TABLE shard AS SELECT $1::BIGINT AS first_step, $2::BIGINT AS last_step", list(shard))
-    for name in ("rank_windows", "rank_captures", "rank_collectives", "rank_chains"):
+    for name in ("rank_windows", "rank_captures", "rank_collectives", "rank_chains", "step_critical_path"):
         columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
         con.execute(f"CREATE TABLE {name} ({columns})")
     con.execute(
@@ -26,7 +26,7 @@ def _run(
     if steps:
         con.executemany("INSERT INTO brief VALUES (?, ?, ?, ?, ?, ?)", [list(s) for s in steps])
     con.execute("INSERT INTO rank_windows BY NAME SELECT *, end_ns - start_ns AS duration_ns FROM brief")
-    given = ["rank_windows", "rank_captures", "rank_collectives", "rank_chains", "dumps", "shard"]
+    given = ["rank_windows", "rank_captures", "rank_collectives", "rank_chains", "step_critical_path", "dumps", "shard"]
     for scope in ("clock", "steps", "run"):
         evaluate(con, scope, given)
         given += [r.name for r in catalog.needed(scope, given)]
