@@ -357,7 +357,9 @@ def test_a_seed_is_for_scenarios_that_have_one(tmp_path: Path) -> None:
         write("worked", tmp_path / "worked", seed=1)
     assert texts[0] == texts[1] != texts[2]
     assert json.loads(texts[2])["seed"] == 1
-    assert sorted(name for name, scenario in SCENARIOS.items() if scenario.is_seeded) == sorted([*NAMES, "slow-exchange"])
+    assert sorted(name for name, scenario in SCENARIOS.items() if scenario.is_seeded) == sorted(
+        [*NAMES, "slow-exchange"]
+    )
 
 
 @pytest.mark.parametrize(
