@@ -6,6 +6,7 @@
 -- name        VARCHAR  Name of the host; NULL otherwise.
 -- bin         BIGINT   Place of the column, as in overview_step_bins.
 -- n_ranks     BIGINT   Ranks of the group with a window in the column.
+-- n_others    BIGINT   Ranks of all groups.
 -- low_ratio   DOUBLE   Share of their windows that the measure takes: of twenty ranks the smallest (p5), to 5 decimals.
 -- mid_ratio   DOUBLE   Of their median.
 -- high_ratio  DOUBLE   Of twenty the largest (p95).
@@ -30,35 +31,13 @@ shown AS (
     LIMIT $max_ranks
 ),
 
-all_steps AS (
-    SELECT
-        capture,
-        step
-    FROM steps
-    WHERE run = $run
-    UNION
-    SELECT
-        capture,
-        step
-    FROM rank_steps
-    WHERE run = $run
-),
-
-numbered AS (
-    SELECT
-        capture,
-        step,
-        row_number() OVER (ORDER BY capture, step) - 1 AS place,
-        count(*) OVER () AS n_all
-    FROM all_steps
-),
-
 binned AS (
     SELECT
         capture,
         step,
-        place // ((n_all + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin
-    FROM numbered
+        place // ((n_steps + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin
+    FROM step_order
+    WHERE run = $run
 ),
 
 placed AS (
@@ -108,6 +87,7 @@ SELECT
     name,
     bin,
     count(*) AS n_ranks,
+    (SELECT count(DISTINCT rank) FROM shares) AS n_others,
     round(quantile_disc(share_ratio, 0.05), 5) AS low_ratio,
     round(quantile_disc(share_ratio, 0.5), 5) AS mid_ratio,
     round(quantile_disc(share_ratio, 0.95), 5) AS high_ratio

@@ -31,33 +31,13 @@ WITH by_step AS (
     GROUP BY step
 ),
 
-all_steps AS (
-    SELECT
-        capture,
-        step
-    FROM steps
-    WHERE run = $run
-    UNION
-    SELECT
-        capture,
-        step
-    FROM rank_steps
-    WHERE run = $run
-),
-
-numbered AS (
-    SELECT
-        step,
-        row_number() OVER (ORDER BY capture, step) - 1 AS place,
-        count(*) OVER () AS n_all
-    FROM all_steps
-),
-
 binned AS (
     SELECT
+        capture,
         step,
-        place // ((n_all + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin
-    FROM numbered
+        place // ((n_steps + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin
+    FROM step_order
+    WHERE run = $run
 )
 
 SELECT

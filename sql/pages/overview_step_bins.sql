@@ -60,27 +60,18 @@ run_steps AS (
     WHERE run = $run
 ),
 
-step_times AS (
-    SELECT
-        capture,
-        step,
-        coalesce(run_steps.duration_ns, mean_windows.window_ns) AS step_ns,
-        run_steps.duration_ns IS NULL AND mean_windows.window_ns IS NOT NULL AS is_mean_window,
-        row_number() OVER (ORDER BY capture, step) - 1 AS place,
-        count(*) OVER () AS n_all
-    FROM run_steps
-    FULL JOIN mean_windows USING (capture, step)
-),
-
 binned AS (
     SELECT
-        capture,
-        step,
-        step_ns,
-        is_mean_window,
-        place,
-        place // ((n_all + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin
-    FROM step_times
+        places.capture,
+        places.step,
+        places.place,
+        places.place // ((places.n_steps + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin,
+        coalesce(run_steps.duration_ns, mean_windows.window_ns) AS step_ns,
+        run_steps.duration_ns IS NULL AND mean_windows.window_ns IS NOT NULL AS is_mean_window
+    FROM step_order AS places
+    LEFT JOIN run_steps USING (capture, step)
+    LEFT JOIN mean_windows USING (capture, step)
+    WHERE places.run = $run
 ),
 
 bin_times AS (

@@ -4,6 +4,7 @@
 -- first_step  BIGINT  Its first step.
 -- last_step   BIGINT  Its last step.
 -- n_steps     BIGINT  Steps in it.
+-- n_all_steps BIGINT  Steps in all columns.
 -- recorded_ns BIGINT  Median recorded step time; an observed value; NULL where no step could be re-timed.
 -- retimed_ns  BIGINT  Median step time without gaps that no op explains.
 -- ideal_ns    BIGINT  Median ideal step time.
@@ -32,6 +33,7 @@ SELECT
     min(step) AS first_step,
     max(step) AS last_step,
     count(*) AS n_steps,
+    (SELECT count(*) FROM placed) AS n_all_steps,
     quantile_disc(recorded_ns, 0.5) AS recorded_ns,
     quantile_disc(retimed_ns, 0.5) AS retimed_ns,
     quantile_disc(ideal_ns, 0.5) AS ideal_ns

@@ -99,6 +99,7 @@ def views() -> duckdb.DuckDBPyConnection:
     for name in _EMPTY:
         columns = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
         con.execute(f"CREATE TABLE {name} (run VARCHAR, {columns})")
+    con.execute(f"CREATE VIEW step_order AS {catalog.relations()['step_order'].sql}")
     return con
 
 

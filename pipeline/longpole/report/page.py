@@ -274,9 +274,9 @@ def _ledger_parts(ledger: pl.DataFrame) -> list[tuple[int, str, str]]:
 
 def _datasets(data: Overview) -> document.Datasets:
     frames = {
-        "comm_bands": data.comm_bands.drop("grouped_by", "name"),
+        "comm_bands": data.comm_bands.drop("grouped_by", "name", "n_others"),
         "comm_cells": data.comm_cells,
-        "idle_bands": data.idle_bands.drop("grouped_by", "name"),
+        "idle_bands": data.idle_bands.drop("grouped_by", "name", "n_others"),
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
         "ledger": data.ledger.drop("part", "reason"),

@@ -128,7 +128,7 @@ def render(data: Timeline, *, tool_version: str) -> str:
 
 def _figures(data: Timeline) -> list[Figure]:
     if data.bins.height:
-        n_steps = int(data.bins["n_steps"].sum())
+        n_steps = data.bins["n_all_steps"][0]
         steps = Figure(
             "step-chart",
             f"{words.count(n_steps)} {'step' if n_steps == 1 else 'steps'} as recorded, re-timed and ideal.",

@@ -270,13 +270,12 @@ def heat_finding(extremes: pl.DataFrame, measure: Measure) -> str:
 
 def bands_finding(rows: pl.DataFrame, measure: Measure) -> str:
     """Return what the bands under a heat map show."""
-    by, n_ranks = rows["grouped_by"][0], rows.group_by("place").agg(pl.col("n_ranks").max())["n_ranks"].sum()
-    groups = {"stage": " by pipeline stage", "host": " by host"}.get(by, "")
+    groups = {"stage": " by pipeline stage", "host": " by host"}.get(rows["grouped_by"][0], "")
     names = rows.select("place", "name").unique().drop_nulls().sort("place").rows()
     told = f" Hosts: {', '.join(f'{place} is {cut_middle(visible(name))}' for place, name in names)}." if names else ""
     return (
-        f"The other {count(int(n_ranks))} ranks{groups}: {measure.name} of nine tenths of them lies in the band, the "
-        f"line is their median.{told}"
+        f"The other {count(rows['n_others'][0])} ranks{groups}: {measure.name} of nine tenths of them lies in the "
+        f"band, the line is their median.{told}"
     )
 
 
