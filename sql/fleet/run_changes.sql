@@ -41,48 +41,55 @@ pairs AS (
     JOIN known AS old_steps ON olds.run = old_steps.run AND old_steps.dimension = 'step'
 ),
 
-items AS (
+sides AS (
     SELECT
         pairs.*,
         parts.item,
-        parts.kind
+        parts.kind,
+        TRUE AS is_old,
+        parts.median_ns,
+        parts.n_found AS n_part,
+        parts.n_calls,
+        pow(parts.sigma_ns, 2) / nullif(parts.n_steps, 0) AS variance
     FROM pairs
     JOIN run_parts AS parts ON pairs.baseline = parts.run AND pairs.dimension = parts.dimension
-    UNION
+    UNION ALL
     SELECT
         pairs.*,
         parts.item,
-        parts.kind
+        parts.kind,
+        FALSE AS is_old,
+        parts.median_ns,
+        parts.n_found AS n_part,
+        parts.n_calls,
+        pow(parts.sigma_ns, 2) / nullif(parts.n_steps, 0) AS variance
     FROM pairs
     JOIN run_parts AS parts ON pairs.run = parts.run AND pairs.dimension = parts.dimension
 ),
 
+-- A run has a part once, so each aggregate is of one row.
 joined AS (
     SELECT
-        items.*,
-        coalesce(olds.median_ns, 0) AS baseline_ns,
-        coalesce(news.median_ns, 0) AS value_ns,
-        coalesce(olds.n_found, 0) AS n_baseline_found,
-        coalesce(news.n_found, 0) AS n_found,
-        coalesce(olds.n_calls, 0) / items.baseline_steps AS baseline_calls_per_step,
-        coalesce(news.n_calls, 0) / items.n_steps AS calls_per_step,
+        run,
+        baseline,
+        dimension,
+        baseline_steps,
+        n_steps,
+        step_ns,
+        item,
+        kind,
+        coalesce(max(median_ns) FILTER (is_old), 0) AS baseline_ns,
+        coalesce(max(median_ns) FILTER (NOT is_old), 0) AS value_ns,
+        coalesce(max(n_part) FILTER (is_old), 0) AS n_baseline_found,
+        coalesce(max(n_part) FILTER (NOT is_old), 0) AS n_found,
+        coalesce(max(n_calls) FILTER (is_old), 0) / baseline_steps AS baseline_calls_per_step,
+        coalesce(max(n_calls) FILTER (NOT is_old), 0) / n_steps AS calls_per_step,
         sqrt(
-            pi() / 2 * (
-                coalesce(pow(olds.sigma_ns, 2) / nullif(olds.n_steps, 0), 0)
-                + coalesce(pow(news.sigma_ns, 2) / nullif(news.n_steps, 0), 0)
-            )
+            pi() / 2
+            * (coalesce(max(variance) FILTER (is_old), 0) + coalesce(max(variance) FILTER (NOT is_old), 0))
         ) AS error_ns
-    FROM items
-    LEFT JOIN run_parts AS olds
-        ON items.baseline = olds.run
-        AND items.dimension = olds.dimension
-        AND items.item = olds.item
-        AND items.kind IS NOT DISTINCT FROM olds.kind
-    LEFT JOIN run_parts AS news
-        ON items.run = news.run
-        AND items.dimension = news.dimension
-        AND items.item = news.item
-        AND items.kind IS NOT DISTINCT FROM news.kind
+    FROM sides
+    GROUP BY run, baseline, dimension, baseline_steps, n_steps, step_ns, item, kind
 ),
 
 judged AS (

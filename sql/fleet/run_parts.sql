@@ -17,10 +17,21 @@
 WITH counts AS (
     SELECT
         run,
-        count(DISTINCT step) FILTER (dimension = 'step') AS n_run_steps,
-        count(DISTINCT step) FILTER (dimension = 'path') AS n_path_steps
-    FROM step_parts
-    WHERE dimension IN ('step', 'path')
+        count(DISTINCT step) FILTER (NOT is_path) AS n_run_steps,
+        count(DISTINCT step) FILTER (is_path) AS n_path_steps
+    FROM (
+        SELECT
+            run,
+            step,
+            FALSE AS is_path
+        FROM rank_steps
+        UNION ALL
+        SELECT
+            run,
+            step,
+            TRUE AS is_path
+        FROM step_path_kinds
+    )
     GROUP BY run
 ),
 

@@ -51,6 +51,9 @@
 -- least_steps      BIGINT  Steps from which their spread is known: 3; of two it may be nothing by chance.
 -- alike_ratio      DOUBLE  Runs do not do the same work where kernels that both have are less than this of either's kernel
 --     time: 0.5. A new version of a compiler renames some kernels, another model nearly all.
+-- least_sparse_ratio DOUBLE A peak told that is this many times the dense one, to most_sparse_ratio, is that with sparsity:
+--     data sheets state twice the dense peak, rounded.
+-- most_sparse_ratio DOUBLE  As above.
 --
 -- Scope: lib
 SELECT
@@ -85,4 +88,6 @@ SELECT
     0.02::DOUBLE AS same_job_ratio,
     0.001::DOUBLE AS least_share_ratio,
     3::BIGINT AS least_steps,
-    0.5::DOUBLE AS alike_ratio
+    0.5::DOUBLE AS alike_ratio,
+    1.95::DOUBLE AS least_sparse_ratio,
+    2.05::DOUBLE AS most_sparse_ratio

@@ -8,7 +8,7 @@
 -- n_ranks    BIGINT   Members.
 -- n_waiting  BIGINT   Members that wait.
 -- after_ns   BIGINT   When its first member enqueued it, after that of the first of these calls.
--- timeout_ns BIGINT   After how long the library gives up.
+-- n_hangs    BIGINT   Calls that hang, in all.
 --
 -- How: parameters: $run, $max_hangs.
 SELECT
@@ -20,7 +20,7 @@ SELECT
     n_ranks,
     n_waiting,
     first_ns - min(first_ns) OVER () AS after_ns,
-    timeout_ns
+    count(*) OVER () AS n_hangs
 FROM hangs
 WHERE run = $run
 ORDER BY place

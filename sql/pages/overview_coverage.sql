@@ -4,13 +4,15 @@
 -- expected  BIGINT   How many there should be; NULL where nothing says.
 -- found     BIGINT   How many there are.
 -- verdict   VARCHAR  'ok', or what is missing.
+-- n_checks  BIGINT   Checks there are in all.
 --
 -- How: checks that are not ok come first, so they are never the ones left out. Parameters: $run, $max_checks.
 SELECT
     "check",
     expected,
     found,
-    verdict
+    verdict,
+    count(*) OVER () AS n_checks
 FROM run_coverage
 WHERE run = $run
 ORDER BY verdict IS NOT DISTINCT FROM 'ok', "check", expected, found, verdict

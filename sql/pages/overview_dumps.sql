@@ -10,6 +10,7 @@
 -- is_truncated  BOOLEAN  Whether the file lost its end.
 -- verdict       VARCHAR  'ok', or what is wrong with the file.
 -- error         VARCHAR  Why it could not be read; NULL where it could.
+-- n_dumps       BIGINT   Files there are in all.
 --
 -- How: files with a verdict other than ok come first, so they are never the ones left out. Parameters: $run,
 -- $max_dumps.
@@ -23,7 +24,8 @@ SELECT
     n_salvaged::BIGINT AS n_salvaged,
     is_truncated,
     verdict,
-    error
+    error,
+    count(*) OVER () AS n_dumps
 FROM dumps
 WHERE run = $run
 ORDER BY verdict IS NOT DISTINCT FROM 'ok', rank NULLS LAST, path, dump

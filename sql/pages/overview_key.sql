@@ -1,12 +1,10 @@
 -- One row: the figures of the first screen that are not the run's own row: trend, MFU, cost of stragglers, first thing to fix.
 --
--- first_third_ns    BIGINT   Median step time of the first third of the steps; NULL with fewer than nine.
--- last_third_ns     BIGINT   Of the last third; NULL likewise.
--- trend_ratio       DOUBLE   last_third_ns beyond first_third_ns; NULL likewise.
--- spread_ratio      DOUBLE   Half of what the middle half of the steps spans, of the median: a trend below it is noise.
+-- trend             VARCHAR  longer, shorter or steady: the median step time of the last third of the steps beside that of the
+--     first; steady within half of what the middle half of the steps spans. NULL with fewer than nine steps.
+-- trend_ratio       DOUBLE   By how much the two differ, of the first's; NULL likewise.
 -- mfu_ratio         DOUBLE   As in run_mfu.
 -- hfu_ratio         DOUBLE   As in run_mfu.
--- mfu_trend         VARCHAR  As in run_mfu.
 -- tokens_per_s      DOUBLE   As in run_mfu.
 -- mfu_reason        VARCHAR  As in run_mfu.
 -- mfu_convention    VARCHAR  As in run_mfu.
@@ -30,21 +28,30 @@ thirds AS (
         (quantile_disc(duration_ns, 0.75) - quantile_disc(duration_ns, 0.25)) / 2 / nullif(quantile_disc(duration_ns, 0.5), 0)
             AS spread_ratio
     FROM placed
+),
+
+trends AS (
+    SELECT
+        spread_ratio,
+        last_third_ns / nullif(first_third_ns, 0) - 1 AS change_ratio
+    FROM thirds
 )
 
 SELECT
-    thirds.first_third_ns,
-    thirds.last_third_ns,
-    thirds.last_third_ns / nullif(thirds.first_third_ns, 0) - 1 AS trend_ratio,
-    thirds.spread_ratio,
+    CASE
+        WHEN trends.change_ratio IS NULL OR trends.spread_ratio IS NULL THEN NULL
+        WHEN abs(trends.change_ratio) <= trends.spread_ratio THEN 'steady'
+        WHEN trends.change_ratio > 0 THEN 'longer'
+        ELSE 'shorter'
+    END AS trend,
+    abs(trends.change_ratio) AS trend_ratio,
     mfu.mfu_ratio,
     mfu.hfu_ratio,
-    mfu.trend AS mfu_trend,
     mfu.tokens_per_s,
     mfu.reason AS mfu_reason,
     mfu.convention AS mfu_convention,
     slowdown.value_ratio AS slowdown_ratio,
     EXISTS (SELECT 1 FROM run_opportunities WHERE run = $run) AS has_what_ifs
-FROM thirds
+FROM trends
 LEFT JOIN run_mfu AS mfu ON mfu.run = $run
 LEFT JOIN run_whatif AS slowdown ON slowdown.run = $run AND slowdown.measure = 'S' AND slowdown.dimension = 'run'

@@ -6,17 +6,14 @@
 -- share_ratio   DOUBLE   Of all devices' time.
 -- start_ratio   DOUBLE   Where its bar begins: the shares before it.
 -- end_ratio     DOUBLE   Where it ends.
--- n_steps       BIGINT   Steps.
--- reason        VARCHAR  What the part cannot say; NULL where there is nothing.
+-- size_place    BIGINT   Place by size among the parts but the model's, from 1; the model's comes last.
 --
 -- How: parts without time are left out, but for the model's. Parameters: $run.
 WITH parts AS (
     SELECT
         min(place) AS place,
         part,
-        sum(device_ns)::BIGINT AS device_ns,
-        count(DISTINCT step) AS n_steps,
-        min(reason) AS reason
+        sum(device_ns)::BIGINT AS device_ns
     FROM step_ledger
     WHERE run = $run AND share_ratio IS NOT NULL
     GROUP BY part
@@ -36,8 +33,7 @@ SELECT
     share_ratio,
     coalesce(sum(share_ratio) OVER (ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS start_ratio,
     sum(share_ratio) OVER (ORDER BY place) AS end_ratio,
-    n_steps,
-    reason
+    row_number() OVER (ORDER BY part = 'model', share_ratio DESC, place) AS size_place
 FROM shares
 WHERE device_ns <> 0 OR part = 'model'
 ORDER BY place

@@ -6,6 +6,7 @@
 -- late_mean_ns    BIGINT   Mean over the steps of how late the latest of them was.
 -- share_ratio     DOUBLE   The same by the time of those steps, to 5 decimals; NULL for steps without length.
 -- compute_mean_ns BIGINT   Mean compute of them in a step.
+-- is_latest       BOOLEAN  Whether none was late for longer; one of equals.
 --
 -- How: no rows unless every recorded rank's place is known, in two stages or more. A step for which nobody waited for a rank
 -- counts as 0, and no rows where nobody was waited for in any step. Parameters: $run, $max_late_ranks, $max_ranges.
@@ -86,7 +87,8 @@ SELECT
     END AS ranks,
     summed.late_mean_ns,
     summed.share_ratio,
-    summed.compute_mean_ns
+    summed.compute_mean_ns,
+    row_number() OVER (ORDER BY summed.late_mean_ns DESC, summed.pp, summed.dp) = 1 AS is_latest
 FROM summed
 INNER JOIN shown USING (dp)
 INNER JOIN members ON summed.dp = members.dp AND summed.pp = members.pp

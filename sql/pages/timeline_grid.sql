@@ -6,7 +6,6 @@
 -- score_ratio   DOUBLE   As in timeline_workers.
 -- dp_rank_ratio DOUBLE   As in timeline_workers.
 -- stage_ratio   DOUBLE   As in timeline_workers.
--- is_slowest    BOOLEAN  As in timeline_workers.
 -- n_workers     BIGINT   Workers there are in all.
 --
 -- How: parameters: $run, $max_workers.
@@ -17,7 +16,6 @@ SELECT
     score_ratio,
     dp_rank_ratio,
     stage_ratio,
-    is_slowest,
     count(*) OVER () AS n_workers
 FROM timeline_workers
 WHERE run = $run AND score_ratio IS NOT NULL

@@ -5,6 +5,7 @@
 -- kind             VARCHAR  compute, comm or copy.
 -- comm_evidence    VARCHAR  Why it is comm; NULL for other kinds.
 -- duration_ns      BIGINT   Duration.
+-- exposed_ns       BIGINT   As in _exposed.
 -- n_launches       DOUBLE   Launch calls: 1, or an equal part of the one that launched a graph of activities; 0 without.
 -- kernel_class     VARCHAR  gemm, attention, convolution, other (compute), comm or copy.
 -- dtype            VARCHAR  Element type that it multiplies: as devices spell it; NULL unknown.
@@ -181,6 +182,7 @@ SELECT
     compute.kind,
     compute.comm_evidence,
     compute.duration_ns,
+    exposed.exposed_ns,
     CASE WHEN compute.is_device AND compute.launch_ns IS NOT NULL THEN coalesce(graphs.part, 1) ELSE 0 END AS n_launches,
     CASE
         WHEN compute.kind <> 'compute' THEN compute.kind
@@ -201,6 +203,7 @@ SELECT
     TRY_CAST(CASE compute.kind WHEN 'compute' THEN done.n_bytes WHEN 'comm' THEN sent.n_bytes ELSE compute.n_bytes END AS BIGINT)
         AS n_bytes
 FROM compute
+JOIN _exposed AS exposed ON compute.activity_no = exposed.activity_no
 LEFT JOIN done ON compute.activity_no = done.activity_no
 LEFT JOIN classes ON compute.name = classes.name
 LEFT JOIN sent ON compute.activity_no = sent.activity_no

@@ -9,7 +9,8 @@
 -- n_calls          BIGINT   Calls.
 -- n_launches       DOUBLE   Launch calls: one for all activities of a graph, in equal parts.
 -- total_ns         BIGINT   Sum of the calls' durations.
--- compute_total_ns BIGINT   Of it, compute.
+-- exposed_ns       BIGINT   Sum of what each alone explains, as in _exposed.
+-- compute_total_ns BIGINT   Of total_ns, compute.
 -- counted_ns       BIGINT   Of that, calls whose FLOPs are known, of class other whose bytes are.
 -- product_ns       BIGINT   Of that, calls with FLOPs: what the rate of FLOPs is over.
 -- sized_ns         BIGINT   Of all, calls whose bytes are known: what the rate of bytes is over.
@@ -49,6 +50,7 @@ calls AS (
         count(*) AS n_calls,
         sum(n_launches) AS n_launches,
         sum(duration_ns) AS total_ns,
+        sum(exposed_ns) AS exposed_ns,
         sum(CASE WHEN is_counted THEN duration_ns END) AS counted_ns,
         sum(CASE WHEN is_sized THEN duration_ns END) AS sized_ns,
         sum(flops) AS flops,
@@ -82,6 +84,7 @@ summed AS (
         sum(n_calls)::BIGINT AS n_calls,
         round(sum(n_launches), 3) AS n_launches,
         sum(total_ns)::BIGINT AS total_ns,
+        sum(exposed_ns)::BIGINT AS exposed_ns,
         sum(CASE WHEN kernel_class NOT IN ('comm', 'copy') THEN total_ns ELSE 0 END)::BIGINT AS compute_total_ns,
         coalesce(sum(counted_ns), 0)::BIGINT AS counted_ns,
         coalesce(sum(CASE WHEN kernel_class <> 'other' THEN counted_ns END), 0)::BIGINT AS product_ns,
@@ -171,6 +174,7 @@ SELECT
     n_calls,
     n_launches,
     total_ns,
+    exposed_ns,
     compute_total_ns,
     counted_ns,
     product_ns,

@@ -74,26 +74,6 @@ pieces AS (
     JOIN bounds ON bounds.at_ns >= placed.next_ns AND bounds.at_ns < placed.end_ns
 ),
 
-cover AS (
-    SELECT
-        start_ns AS at_ns,
-        max(compute_end_ns) AS compute_end_ns,
-        max(work_end_ns) AS work_end_ns,
-        max(compute_sum_ns) AS compute_sum_ns,
-        max(work_sum_ns) AS work_sum_ns
-    FROM (
-        SELECT
-            start_ns,
-            compute_end_ns,
-            work_end_ns,
-            sum(compute_ns) OVER so_far AS compute_sum_ns,
-            sum(work_ns) OVER so_far AS work_sum_ns
-        FROM _coverage
-        WINDOW so_far AS (ROWS UNBOUNDED PRECEDING)
-    )
-    GROUP BY start_ns
-),
-
 ends AS (
     SELECT
         activity_no,
@@ -126,7 +106,7 @@ hidden AS (
             END
         )::BIGINT AS hidden_ns
     FROM ends
-    ASOF LEFT JOIN cover ON ends.at_ns >= cover.at_ns
+    ASOF LEFT JOIN _cover AS cover ON ends.at_ns >= cover.at_ns
     GROUP BY ends.activity_no, ends.start_ns
 )
 

@@ -60,7 +60,7 @@ SELECT
     coalesce(found.known_device, found.device) AS device,
     peaks.dtype,
     CASE
-        WHEN peaks.dtype = found.dtype AND coalesce(found.peak_flops / peaks.peak_flops NOT BETWEEN 1.95 AND 2.05, TRUE)
+        WHEN peaks.dtype = found.dtype AND coalesce(found.peak_flops / peaks.peak_flops NOT BETWEEN (SELECT least_sparse_ratio FROM params) AND (SELECT most_sparse_ratio FROM params), TRUE)
             THEN coalesce(found.peak_flops, peaks.peak_flops)
         ELSE peaks.peak_flops
     END AS peak_flops,

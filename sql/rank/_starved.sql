@@ -17,21 +17,6 @@ WITH gaps AS (
     WHERE precedence = 0 AND step IS NOT NULL AND least(launch_ns, start_ns) > own_from_ns
 ),
 
-cover AS (
-    SELECT
-        start_ns AS at_ns,
-        max(work_end_ns) AS work_end_ns,
-        max(work_sum_ns) AS work_sum_ns
-    FROM (
-        SELECT
-            start_ns,
-            work_end_ns,
-            sum(work_ns) OVER (ROWS UNBOUNDED PRECEDING) AS work_sum_ns
-        FROM _coverage
-    )
-    GROUP BY start_ns
-),
-
 instants AS (
     SELECT
         gap_no,
@@ -47,7 +32,7 @@ covered AS (
         instants.*,
         coalesce(cover.work_sum_ns - greatest(0, coalesce(cover.work_end_ns - instants.at_ns, 0)), 0) AS comm_ns
     FROM instants
-    ASOF LEFT JOIN cover ON instants.at_ns >= cover.at_ns
+    ASOF LEFT JOIN _cover AS cover ON instants.at_ns >= cover.at_ns
 ),
 
 waited AS (

@@ -16,47 +16,18 @@
 --     more has no shapes, the device is not known, or it ran faster than that could.
 --
 -- Scope: rank
-WITH named AS (
-    SELECT
-        row_number() OVER () - 1 AS activity_no,
-        name,
-        comm_evidence
-    FROM events
-    WHERE kind IS NOT NULL
-),
-
-spent AS (
-    SELECT
-        coverage.step,
-        named.name,
-        CASE coverage.precedence WHEN 0 THEN 'compute' WHEN 1 THEN 'comm' ELSE 'copy' END AS kind,
-        named.comm_evidence,
-        count(*) AS n_calls,
-        sum(coverage.end_ns - coverage.start_ns)::BIGINT AS total_ns,
-        sum(exposed.exposed_ns)::BIGINT AS exposed_ns
-    FROM _coverage AS coverage
-    JOIN named ON coverage.activity_no = named.activity_no
-    JOIN _exposed AS exposed ON coverage.activity_no = exposed.activity_no
-    GROUP BY ALL
-)
-
 SELECT
     context.rank,
-    spent.step,
-    spent.name,
-    spent.kind,
-    spent.comm_evidence,
-    spent.n_calls,
-    spent.total_ns,
-    spent.exposed_ns,
-    work.flops,
-    work.n_bytes,
-    work.clock
-FROM spent
-JOIN _clocks AS work
-    ON work.grain = 'kernel'
-    AND spent.step IS NOT DISTINCT FROM work.step
-    AND spent.name = work.name
-    AND spent.kind = work.kind
-    AND spent.comm_evidence IS NOT DISTINCT FROM work.comm_evidence
+    clocks.step,
+    clocks.name,
+    clocks.kind,
+    clocks.comm_evidence,
+    clocks.n_calls,
+    clocks.total_ns,
+    clocks.exposed_ns,
+    clocks.flops,
+    clocks.n_bytes,
+    clocks.clock
+FROM _clocks AS clocks
 CROSS JOIN context
+WHERE clocks.grain = 'kernel'

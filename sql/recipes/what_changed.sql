@@ -8,7 +8,7 @@
 -- baseline_ns  BIGINT   Its time in a median step of the baseline.
 -- value_ns     BIGINT   In a median step of the run.
 -- change_ns    BIGINT   By how much it grew; negative, shrank.
--- verdict      VARCHAR  grew, shrank, appeared or gone.
+-- verdict      VARCHAR  grew, shrank, appeared or vanished.
 -- Empty: with one run open, and where nothing changed by more than the noise. Name both: --run NEW --run BASE.
 SELECT
     run,
@@ -20,6 +20,6 @@ SELECT
     change_ns,
     verdict
 FROM run_changes
-WHERE verdict IN ('grew', 'shrank', 'appeared', 'gone') AND baseline = coalesce($baseline::VARCHAR, baseline)
+WHERE verdict IN ('grew', 'shrank', 'appeared', 'vanished') AND baseline = coalesce($baseline::VARCHAR, baseline)
 ORDER BY abs(change_ns) DESC, run, baseline, dimension, item, kind
 LIMIT $rows

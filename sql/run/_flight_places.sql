@@ -21,7 +21,6 @@
 -- frame             VARCHAR    As in flight_records.
 --
 -- Scope: hang
--- As: view
 -- How: transfers carry no number that both ends share, so they are counted from the first; where records of either end
 -- were overwritten they cannot be, and are left out. A pair is named by places in the group, or by ranks.
 WITH listed AS (
@@ -91,39 +90,17 @@ transfers AS (
 )
 
 SELECT
-    group_id || coalesce(' of ranks ' || members, '') AS lane,
-    group_id,
-    group_description,
-    members AS group_ranks,
-    NULL::INTEGER[] AS pair,
-    FALSE AS is_p2p,
-    seq,
-    rank,
-    record_id,
-    op,
-    backend,
-    input_elements,
-    input_dtypes,
-    state,
-    is_complete,
-    created_ns,
-    started_ns,
-    timeout_ns,
-    frame
-FROM placed
-WHERE seq IS NOT NULL
-UNION ALL
-SELECT
-    group_id || coalesce(' of ranks ' || members, '') || ' ' || ranks[1] || '->' || ranks[2] AS lane,
+    group_id || coalesce(' of ranks ' || members, '')
+    || CASE WHEN is_p2p THEN ' ' || ranks[1] || '->' || ranks[2] ELSE '' END AS lane,
     group_id,
     group_description,
     members AS group_ranks,
     ranks AS pair,
-    TRUE AS is_p2p,
-    number AS seq,
+    is_p2p,
+    CASE WHEN is_p2p THEN number ELSE seq END AS seq,
     rank,
     record_id,
-    'transfer ' || ranks[1] || '->' || ranks[2] AS op,
+    CASE WHEN is_p2p THEN 'transfer ' || ranks[1] || '->' || ranks[2] ELSE op END AS op,
     backend,
     input_elements,
     input_dtypes,
@@ -133,4 +110,10 @@ SELECT
     started_ns,
     timeout_ns,
     frame
-FROM transfers
+FROM (
+    SELECT * EXCLUDE (pair)
+    FROM placed
+    WHERE seq IS NOT NULL
+    UNION ALL BY NAME
+    FROM transfers
+)

@@ -96,7 +96,7 @@ judged AS (
                 THEN format('run.toml lacks [hardware] dtype: of {} are known {}', counted.device, dtypes)
             WHEN hardware_peak_flops IS NULL AND known_peak IS NULL
                 THEN format('no {} peak of {} is known, only {}: write [hardware] peak_flops', hardware_dtype, counted.device, dtypes)
-            WHEN hardware_peak_flops / known_peak BETWEEN 1.95 AND 2.05
+            WHEN hardware_peak_flops / known_peak BETWEEN (SELECT least_sparse_ratio FROM params) AND (SELECT most_sparse_ratio FROM params)
                 THEN
                     format(
                         '[hardware] peak_flops is the peak with sparsity: without, {} has {:.4g} in {}',

@@ -89,13 +89,10 @@ compared AS (
         members.lane,
         stuck.seq,
         members.rank,
-        members.has_dump,
         members.last_seq,
         mine.op,
         mine.elements,
         mine.dtypes,
-        mine.is_started,
-        mine.is_complete,
         mine.created_ns,
         mine.timeout_ns,
         coalesce(mine.frame, last_frames.frame) AS frame,
@@ -108,8 +105,7 @@ compared AS (
                 THEN 'overwritten'
             WHEN mine.rank IS NULL THEN 'never enqueued'
             WHEN mine.is_complete AND NOT coalesce(common.is_tie, FALSE) AND mine.op = common.op THEN 'completed'
-            WHEN (mine.op <> common.op OR common.is_tie) AND mine.op = later.op AND following.op = common.op AND mine.op <> common.op
-                THEN 'other order'
+            WHEN mine.op <> common.op AND mine.op = later.op AND following.op = common.op THEN 'other order'
             WHEN mine.op <> common.op THEN 'other op'
             WHEN mine.same_elements <> common.same_elements THEN 'other size'
             WHEN mine.dtypes <> common.dtypes THEN 'other dtype'

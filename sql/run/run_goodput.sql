@@ -87,7 +87,6 @@ gaps AS (
 
 judged AS (
     SELECT
-        gaps.capture,
         gaps.duration_ns,
         gaps.is_next
             AND EXISTS (
@@ -100,38 +99,34 @@ judged AS (
     WHERE gaps.before IS NOT NULL
 ),
 
+pieces AS (
+    SELECT
+        unnest(
+            [
+                {
+                    'class': CASE WHEN is_warm_up THEN 'warm-up' ELSE 'train' END,
+                    'duration_ns': duration_ns - checkpoint_ns - evaluation_ns,
+                    'is_in': TRUE
+                },
+                {'class': 'checkpoint', 'duration_ns': checkpoint_ns, 'is_in': has_checkpoint},
+                {'class': 'evaluation', 'duration_ns': evaluation_ns, 'is_in': has_evaluation}
+            ],
+            recursive := TRUE
+        )
+    FROM split
+),
+
 parts AS (
     SELECT
-        'train' AS class,
-        count(*) FILTER (NOT is_warm_up) AS n_steps,
-        sum(duration_ns - checkpoint_ns - evaluation_ns) FILTER (NOT is_warm_up) AS duration_ns,
-        TRUE AS is_useful,
-        'no annotation says otherwise' AS evidence
-    FROM split
-    UNION ALL
-    SELECT
-        'warm-up' AS class,
-        count(*) FILTER (is_warm_up) AS n_steps,
-        sum(duration_ns - checkpoint_ns - evaluation_ns) FILTER (is_warm_up) AS duration_ns,
-        FALSE AS is_useful,
-        'annotation ' || (SELECT name FROM names WHERE class = 'warm-up') AS evidence
-    FROM split
-    UNION ALL
-    SELECT
-        'checkpoint' AS class,
-        count(*) FILTER (has_checkpoint) AS n_steps,
-        sum(checkpoint_ns) FILTER (has_checkpoint) AS duration_ns,
-        FALSE AS is_useful,
-        'annotation ' || (SELECT name FROM names WHERE class = 'checkpoint') AS evidence
-    FROM split
-    UNION ALL
-    SELECT
-        'evaluation' AS class,
-        count(*) FILTER (has_evaluation) AS n_steps,
-        sum(evaluation_ns) FILTER (has_evaluation) AS duration_ns,
-        FALSE AS is_useful,
-        'annotation ' || (SELECT name FROM names WHERE class = 'evaluation') AS evidence
-    FROM split
+        pieces.class,
+        count(*) AS n_steps,
+        sum(pieces.duration_ns) AS duration_ns,
+        pieces.class = 'train' AS is_useful,
+        coalesce('annotation ' || any_value(names.name), 'no annotation says otherwise') AS evidence
+    FROM pieces
+    LEFT JOIN names ON pieces.class = names.class
+    WHERE pieces.is_in
+    GROUP BY pieces.class
     UNION ALL
     SELECT
         CASE WHEN is_restart THEN 'restart' ELSE 'not recorded' END AS class,
@@ -159,4 +154,3 @@ SELECT
     CASE WHEN parts.duration_ns IS NULL THEN 'n/a: clocks not aligned' ELSE parts.evidence END AS evidence
 FROM parts
 CROSS JOIN wall
-WHERE parts.n_steps > 0

@@ -15,7 +15,7 @@ WITH spread AS (
     SELECT
         measure,
         count(*) AS n_steps,
-        median(value) AS median,
+        quantile_disc(value, 0.5) AS median,
         sum(part) / sum(whole) AS ratio,
         -- The standard error of a median is 1.2533 of a mean's; 1.4826 median deviations are a standard deviation.
         CASE
@@ -38,7 +38,7 @@ coverage AS (
 found AS (
     SELECT
         'step_time_ns' AS measure,
-        (SELECT quantile_disc(value, 0.5) FROM _step_measures WHERE measure = 'step_time_ns') AS value,
+        (SELECT median FROM spread WHERE measure = 'step_time_ns') AS value,
         'no step has a time' AS reason
     UNION ALL
     SELECT

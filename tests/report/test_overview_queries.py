@@ -222,8 +222,8 @@ def test_a_straggler_keeps_its_row_of_the_run(tiny: Overview) -> None:
 def test_workers_of_a_pipeline_are_a_grid_of_how_late_they_were_in_the_mean_step() -> None:
     """Rank 0 is 100 ms late in one of three steps, of 411 ms together; rank 1 1 ms, below the noise."""
     assert [tuple(row.values()) for row in rows(scenes.gridded(), "overview_worker_cells")] == [
-        (0, 0, "0", 33_333_333, 0.24331, 60 * MS),
-        (0, 1, "1", 333_333, 0.00243, 73_333_333),
+        (0, 0, "0", 33_333_333, 0.24331, 60 * MS, True),
+        (0, 1, "1", 333_333, 0.00243, 73_333_333, False),
     ]
 
 
@@ -343,12 +343,12 @@ def test_verdicts_are_grouped_with_their_steps_as_ranges() -> None:
 
 def test_checks_and_dumps_that_are_not_ok_come_first(tiny: Overview) -> None:
     assert tiny.coverage.rows() == [
-        ("events", 1000, 990, "10 events are malformed"),
-        ("ranks", 2, 2, "ok"),
+        ("events", 1000, 990, "10 events are malformed", 2),
+        ("ranks", 2, 2, "ok", 2),
     ]
     assert tiny.dumps.rows() == [
-        ("b2", "rank1.json.gz", 1, 500, 2, 10, 1, True, "truncated", None),
-        ("a1", "rank0.json.gz", 0, 500, 2, 0, 0, False, "ok", None),
+        ("b2", "rank1.json.gz", 1, 500, 2, 10, 1, True, "truncated", None, 2),
+        ("a1", "rank0.json.gz", 0, 500, 2, 0, 0, False, "ok", None, 2),
     ]
 
 

@@ -151,13 +151,10 @@ class Late:
 class Key:
     """The row of sql/pages/overview_key.sql: what the first screen says beside the run's own row."""
 
-    first_third_ns: int | None
-    last_third_ns: int | None
+    trend: str | None
     trend_ratio: float | None
-    spread_ratio: float | None
     mfu_ratio: float | None
     hfu_ratio: float | None
-    mfu_trend: str | None
     tokens_per_s: float | None
     mfu_reason: str | None
     mfu_convention: str | None

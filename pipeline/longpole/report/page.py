@@ -279,9 +279,9 @@ def _datasets(data: Overview) -> document.Datasets:
         "idle_bands": data.idle_bands.drop("grouped_by", "name", "n_others"),
         "idle_cells": data.idle_cells,
         "late_cells": data.late_cells,
-        "ledger": data.ledger.drop("part", "reason"),
+        "ledger": data.ledger.drop("part", "size_place"),
         "path_bins": data.path_bins,
         "step_bins": data.step_bins,
-        "worker_cells": data.worker_cells,
+        "worker_cells": data.worker_cells.drop("is_latest"),
     }
     return {name: frame.to_dict(as_series=False) for name, frame in frames.items()}

@@ -316,11 +316,7 @@ def late_finding(late: Late) -> str:
 
 def grid_finding(cells: pl.DataFrame) -> str:
     """Return which worker was late longest, for those who do not see its grid."""
-    dp, stage, late_ns, share = (
-        cells.sort("late_mean_ns", "stage", "dp", descending=[True, False, False])
-        .select("dp", "stage", "late_mean_ns", "share_ratio")
-        .row(0)
-    )
+    dp, stage, late_ns, share = cells.filter("is_latest").select("dp", "stage", "late_mean_ns", "share_ratio").row(0)
     return (
         f"The longest wait is for dp rank {dp} in stage {stage}: {duration(late_ns)} in the mean step, "
         f"{percent(share)} of it."
@@ -369,12 +365,11 @@ def _length_answer(run: Run, key: Key) -> str:
     if run.n_timed_steps == 0:
         return "n/a: no step has a time"
     length = f"{duration(run.step_median_ns)}{' in the median' if run.n_timed_steps > 1 else ''}"
-    if key.trend_ratio is None or key.spread_ratio is None:
+    if key.trend is None:
         return f"{length}; no trend: nine steps are needed to see one"
-    if abs(key.trend_ratio) <= key.spread_ratio:
+    if key.trend == "steady":
         return f"{length}, steady from the first third of the steps to the last"
-    way = "longer" if key.trend_ratio > 0 else "shorter"
-    return f"{length}; the last third of the steps is {percent(abs(key.trend_ratio))} {way} than the first"
+    return f"{length}; the last third of the steps is {percent(key.trend_ratio)} {key.trend} than the first"
 
 
 def _path_answer(path: Path) -> str:
@@ -441,8 +436,10 @@ def ledger_finding(data: Overview) -> str:
     """Return what the ledger's chart shows."""
     if not data.ledger.height:
         return "n/a: no step has a time"
-    rows = data.ledger.filter(pl.col("part") != "model").sort("share_ratio", descending=True)
-    largest = [f"{PART_WORDS.get(r['part'], r['part'])} {percent(r['share_ratio'])}" for r in rows.head(3).to_dicts()]
+    rows = {row["size_place"]: row for row in data.ledger.iter_rows(named=True) if row["part"] != "model"}
+    largest = [
+        f"{PART_WORDS[row['part']]} {percent(row['share_ratio'])}" for place in (1, 2, 3) if (row := rows.get(place))
+    ]
     model = data.key.mfu_ratio
     start = "MFU is n/a, so compute is one part" if model is None else f"MFU is {percent(model)}"
     return f"{start}. Most of the devices' time goes to {listing(largest)}."
