@@ -171,10 +171,6 @@ def read(con: duckdb.DuckDBPyConnection) -> Trend:
         "SELECT f.run, f.measure, f.value, f.baseline_run, f.baseline, f.n_baseline, f.noise_floor, f.change, f.verdict"
         " FROM fleet_regressions AS f JOIN measure_kinds AS k ON f.measure = k.measure ORDER BY f.run, k.place::INTEGER"
     ).fetchall()
-    gates = con.execute(
-        "SELECT run, gate, measure, value, threshold, is_most, measured, baseline_run, baseline, noise_floor, verdict"
-        " FROM fleet_gates ORDER BY run, gate"
-    ).fetchall()
     hosts = con.execute(
         "SELECT host, n_runs, n_straggler_runs, lost_gpu_hours, causes, runs, verdict FROM fleet_hosts"
         " WHERE n_straggler_runs > 1 ORDER BY verdict = 'slow in several runs' DESC, lost_gpu_hours DESC, host"
@@ -182,9 +178,18 @@ def read(con: duckdb.DuckDBPyConnection) -> Trend:
     return Trend(
         tuple(Placed(*row) for row in placed),
         tuple(Measured(*row) for row in measures),
-        tuple(Gate(*row) for row in gates),
+        read_gates(con),
         tuple(Host(row[0], row[1], row[2], row[3], tuple(row[4]), tuple(row[5]), row[6]) for row in hosts),
     )
+
+
+def read_gates(con: duckdb.DuckDBPyConnection) -> tuple[Gate, ...]:
+    """Return every gate of every run; the session needs to show fleet_gates alone."""
+    rows = con.execute(
+        "SELECT run, gate, measure, value, threshold, is_most, measured, baseline_run, baseline, noise_floor, verdict"
+        " FROM fleet_gates ORDER BY run, gate"
+    ).fetchall()
+    return tuple(Gate(*row) for row in rows)
 
 
 def judge(entries: Sequence[Entry], trend: Trend, *, root: str, pages: frozenset[str]) -> Verdict:
