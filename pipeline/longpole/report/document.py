@@ -12,7 +12,6 @@ from importlib.resources import files
 from typing import Any
 
 import jinja2
-import vl_convert
 from markupsafe import Markup
 
 from longpole.report import words
@@ -141,6 +140,8 @@ def _environment() -> jinja2.Environment:
 
 @functools.cache
 def _bundle() -> str:
+    import vl_convert  # only a page needs it, and its library is large
+
     code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     if "</script" in code.lower() or "<!--" in code:
         raise ValueError("the Vega bundle cannot stand in a script element")
