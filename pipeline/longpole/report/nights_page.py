@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 from longpole.report import charts, document, nights, words
+from longpole.report.document import Figure
 from longpole.report.nights import Gate, Measured, Placed, Trend, Verdict
 from longpole.units import duration_text
 
@@ -45,18 +46,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Job:
-    """One job and workload: its latest runs, the latest first, and the ids of its charts where it has any."""
+    """One job and workload: its latest runs, the latest first, and its charts where it has any."""
 
     name: str
     workload: str | None
     rows: tuple[Row, ...]
     n_left_out: int
-    charts: tuple[tuple[str, str], ...]  # id, what it shows in words
+    figures: tuple[Figure, ...]
 
 
 def render(verdict: Verdict, trend: Trend, *, tool_version: str) -> str:
     """Return the index page as HTML that needs no other file and makes no request."""
-    jobs, drawings, rows = _jobs(verdict, trend)
+    jobs, rows = _jobs(verdict, trend)
     failed = [j.entry for j in verdict.runs if j.entry.status == "failed"]
     waiting = [j.entry for j in verdict.runs if j.entry.waiting]
     columns: dict[str, list[Any]] = {
@@ -64,9 +65,8 @@ def render(verdict: Verdict, trend: Trend, *, tool_version: str) -> str:
     }
     return document.render(
         "nightly.html.j2",
-        drawings,
+        [figure for job in jobs for figure in job.figures],
         {"trend": columns} if rows else {},
-        n_bins=0,
         context={
             "verdict": verdict,
             "jobs": jobs,
@@ -84,7 +84,7 @@ def render(verdict: Verdict, trend: Trend, *, tool_version: str) -> str:
     )
 
 
-def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any]], list[dict[str, Any]]]:
+def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any]]]:
     judged = {j.entry.run: j for j in verdict.runs}
     measures: dict[str, dict[str, Measured]] = {}
     for measured in trend.measures:
@@ -96,7 +96,7 @@ def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any
     for placed in trend.runs:
         by_job.setdefault((placed.job, placed.workload), []).append(placed)
     latest = sorted(by_job, key=lambda k: (k[0] is None, -max(p.first_ns or 0 for p in by_job[k]), str(k)))
-    jobs, drawings, rows = [], [], []
+    jobs, rows = [], []
     for job_no, key in enumerate(latest):
         shown = by_job[key][-N_RUN_ROWS:]
         values = [
@@ -112,8 +112,7 @@ def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any
                 (f"shares-{job_no}", _SHARES, _share_chart(job_no)),
             ):
                 if any(v["measure"] in names for v in values):
-                    drawings.append(document.drawing(id_, chart))
-                    drawn.append((id_, _finding(names, shown, measures)))
+                    drawn.append(Figure(id_, _finding(names, shown, measures), chart))
             rows += values if drawn else []
         table = tuple(
             Row(
@@ -128,7 +127,7 @@ def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any
         )
         name = key[0] if key[0] is not None else "Runs of no job"
         jobs.append(Job(name, key[1] if key[1] != key[0] else None, table, len(by_job[key]) - len(shown), tuple(drawn)))
-    return jobs, drawings, rows
+    return jobs, rows
 
 
 def _finding(names: Sequence[str], shown: Sequence[Placed], measures: dict[str, dict[str, Measured]]) -> str:

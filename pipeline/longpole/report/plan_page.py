@@ -7,19 +7,24 @@ from typing import Any
 import altair as alt
 
 from longpole.report import document
+from longpole.report.document import Figure
 from longpole.report.sheets import Axis, Curve, Sheet
 
 
 def render(sheet: Sheet, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     curve = sheet.curve
+    figures = [Figure(curve.id, curve.finding, _chart(curve), note=_note(curve))] if curve else []
     return document.render(
         "plan.html.j2",
-        [document.drawing(curve.id, _chart(curve))] if curve else [],
+        figures,
         {"curve": _columns(curve)} if curve else {},
-        n_bins=0,
         context={"sheet": sheet, "given": _flat(sheet.given), "tool_version": tool_version},
     )
+
+
+def _note(curve: Curve) -> str:
+    return "" if curve.at is None else "The dashed line is the question asked."
 
 
 def _chart(curve: Curve) -> alt.LayerChart:
