@@ -17,6 +17,9 @@ from longpole.units import duration_text
 N_CHARTED_JOBS = 12
 """Jobs with charts of their own, those with the latest runs: each is two charts, drawn one after the other."""
 
+CHART_PX = 180
+"""Height of each."""
+
 N_RUN_ROWS = 120
 """Runs of a job in its table and charts, the latest: four months of nights."""
 
@@ -163,7 +166,8 @@ def _time_chart(job_no: int) -> charts.Chart:
         .transform_calculate(ms="datum.value / 1e6")
         .encode(x=_run_axis(), y=y, tooltip=["run:N", alt.Tooltip("ms:Q", title="step time (ms)", format=",.3f")])
     )
-    return _framed([base.mark_line(strokeWidth=2), base.mark_point(size=30, filled=True)], "Step time from run to run")
+    layers = [base.mark_line(strokeWidth=2), base.mark_point(size=30, filled=True)]
+    return charts.framed(layers, "Step time from run to run", height=CHART_PX, rows="trend")
 
 
 def _share_chart(job_no: int) -> charts.Chart:
@@ -184,7 +188,8 @@ def _share_chart(job_no: int) -> charts.Chart:
             tooltip=["run:N", alt.Tooltip("name:N", title="share"), alt.Tooltip("percent:Q", title="%", format=".2f")],
         )
     )
-    return _framed([base.mark_line(strokeWidth=2), base.mark_point(size=24, filled=True)], "Shares from run to run")
+    layers = [base.mark_line(strokeWidth=2), base.mark_point(size=24, filled=True)]
+    return charts.framed(layers, "Shares from run to run", height=CHART_PX, rows="trend")
 
 
 def _names(field: str) -> str:
@@ -194,15 +199,3 @@ def _names(field: str) -> str:
 
 def _run_axis() -> alt.X:
     return alt.X("place:O", title="run, by time", axis=alt.Axis(labelOverlap=True, labelAngle=0))
-
-
-def _framed(layers: list[alt.Chart], title: str) -> charts.Chart:
-    layered = alt.layer(*layers)
-    assert isinstance(layered, alt.LayerChart)
-    return layered.properties(
-        data=alt.NamedData("trend"),
-        width="container",
-        height=180,
-        title=title,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from longpole.report import document
+from longpole.report import charts, document
 from longpole.report.document import Figure
 from longpole.report.sheets import Axis, Curve, Sheet
 
@@ -69,15 +69,7 @@ def _chart(curve: Curve) -> alt.LayerChart:
     if curve.at is not None:
         here = alt.Chart().transform_aggregate(n="count()").transform_calculate(x=repr(curve.at / curve.x.unit_size))
         layers.insert(0, here.mark_rule(strokeDash=[4, 3], style="step-time").encode(x=x, tooltip=alt.value(None)))
-    layered = alt.layer(*layers)
-    assert isinstance(layered, alt.LayerChart)  # a layer of facets would be something else; none is made here
-    return layered.properties(
-        data=alt.NamedData("curve"),
-        width="container",
-        height=300,
-        title=curve.title,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
+    return charts.framed(layers, curve.title, height=300, rows="curve")
 
 
 def _scale(axis: Axis, *, is_whole: bool) -> alt.Scale:
