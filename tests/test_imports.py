@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,3 +127,17 @@ def test_nothing_in_a_dump_can_run(path: Path) -> None:
 @EVERY_FILE
 def test_a_module_says_its_idea(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_command_that_draws_nothing_loads_nothing_that_draws(command: str) -> None:
+    code = (
+        "import json, sys\n"
+        "from longpole import cli\n"
+        f"cli.make_app({command!r})\n"
+        "print(json.dumps(sorted({'altair', 'jinja2', 'polars', 'vl_convert'} & sys.modules.keys())))"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert json.loads(told.stdout) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from browser import chromium
-from longpole.report import nights
+from longpole.report import nights_page
 from report.test_nights_page import trend, verdict
 
 pytestmark = [
@@ -23,7 +23,7 @@ return [...document.querySelectorAll('.chart svg .mark-line path')].filter(
 
 def test_every_trend_is_drawn_and_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
     path = tmp_path / "index.html"
-    path.write_text(nights.render(verdict(), trend(), tool_version="1.2.3"))
+    path.write_text(nights_page.render(verdict(), trend(), tool_version="1.2.3"))
 
     with chromium.browser(tmp_path / "profile") as window:
         window.js("return 1")

@@ -158,6 +158,19 @@ def test_a_step_of_nothing_but_short_segments_of_many_lanes_is_one_fold() -> Non
     assert (stretch.is_folded, stretch.n_segments, stretch.n_ranks, stretch.share_ratio) == (True, 200, 2, 1.0)
 
 
+def test_without_stretches_no_rank_s_events_are_read_and_the_sentences_are_told() -> None:
+    con = _views(steps=[_step(7, 1000 * US)], **_path((*HOST, "load", 600), (*GPU, "gemm", 400)))
+    con.execute("DROP TABLE events")
+
+    explanation = build(con, "r", 7, has_stretches=False)
+
+    assert explanation.stretches == ()
+    assert story.sentences(explanation) == [
+        "Its critical path is host 60.0 % and compute 40.0 %, all on rank 0.",
+        "By name most is load 60.0 % and gemm 40.0 %.",
+    ]
+
+
 def _two_ranks(**step: Any) -> Explanation:
     con = _views(
         steps=[_step(7, 1000 * US, n_ranks=2, end_margin_ns=4 * US, **step)],

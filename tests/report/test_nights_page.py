@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from bs4 import BeautifulSoup
 
-from longpole.report import nights
+from longpole.report import nights, nights_page
 from longpole.report.nights import Entry, Gate, Host, Measured, Placed, Trend
 
 HOSTILE = "</script><b>x</b>"
@@ -46,7 +46,7 @@ def verdict() -> nights.Verdict:
 
 
 def page() -> BeautifulSoup:
-    return BeautifulSoup(nights.render(verdict(), trend(), tool_version="1.2.3"), "html.parser")
+    return BeautifulSoup(nights_page.render(verdict(), trend(), tool_version="1.2.3"), "html.parser")
 
 
 def test_the_gates_of_runs_that_changed_are_judged() -> None:
@@ -125,11 +125,13 @@ def test_hostile_names_stay_text_and_the_page_stands_alone() -> None:
     assert soup.select("h2 b, td b, th b, li b") == []
     assert [h.get_text() for h in soup.select("h2")][1:3] == [f"{HOSTILE} · w", "Runs of no job"]
     assert not [tag for tag in soup.find_all(True) for key in ("src", "href") if "//" in str(tag.get(key, ""))]
-    assert nights.render(verdict(), trend(), tool_version="1") == nights.render(verdict(), trend(), tool_version="1")
+    assert nights_page.render(verdict(), trend(), tool_version="1") == nights_page.render(
+        verdict(), trend(), tool_version="1"
+    )
 
 
 def test_an_empty_store_has_an_index_too() -> None:
     nothing = nights.judge([], Trend(), root="/d", pages=frozenset())
 
-    soup = BeautifulSoup(nights.render(nothing, Trend(), tool_version="1"), "html.parser")
+    soup = BeautifulSoup(nights_page.render(nothing, Trend(), tool_version="1"), "html.parser")
     assert soup.h1 is not None and soup.h1.get_text() == "No gates failed"

@@ -104,7 +104,7 @@ def test_sections_come_in_order_each_with_its_views_its_query_and_its_words(tiny
 
 
 @pytest.mark.parametrize("section", page.SECTIONS, ids=lambda section: section.id)
-def test_the_query_of_a_section_runs_and_reads_only_the_views_it_names(section: page.Section) -> None:
+def test_the_query_of_a_section_runs_and_reads_only_the_views_it_names(section: document.Section) -> None:
     con = scenes.tiny()
     assert con.sql(section.query).fetchall()
     for view in section.views:

@@ -62,8 +62,8 @@ def _gates(store: Store, run: str, baseline: str | None) -> list[nights.Gate]:
     """Print every gate of the run, and return those that failed."""
     if not parse(store.manifest(run).config, f"config.toml of run {run}").thresholds():
         return []
-    with Session(store, baseline=baseline, views=nights.VIEWS) as session, session.explaining():
-        gates = [gate for gate in nights.read(session.con).gates if gate.run == run]
+    with Session(store, baseline=baseline, views=("fleet_gates",)) as session, session.explaining():
+        gates = [gate for gate in nights.read_gates(session.con) if gate.run == run]
     for gate in gates:
         state = gate.verdict if gate.verdict in ("passed", "failed") else "n/a"
         print(f"{state:<7} {gate.gate}" + (f": {printable(gate.verdict)}" if state == "n/a" else ""))

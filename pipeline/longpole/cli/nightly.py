@@ -20,7 +20,7 @@ from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_stor
 from longpole.cli.report import page_path, write_page
 from longpole.config import parse
 from longpole.errors import GateError, LongpoleError, UsageError
-from longpole.report import compare_page, nights, of_run
+from longpole.report import compare_page, nights, nights_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
 from longpole.store import Store
 from longpole.text import printable
@@ -164,7 +164,7 @@ def _tell(
             _write_comparison(store, base, entry.run, folder, log)
     pages = frozenset(str(path.relative_to(folder)) for path in folder.glob("*/*.html"))
     verdict = nights.judge(entries, trend, root=root, pages=pages)
-    write_page(folder / "index.html", nights.render(verdict, trend, tool_version=__version__))
+    write_page(folder / "index.html", nights_page.render(verdict, trend, tool_version=__version__))
     write_page(folder / "verdict.json", nights.to_json(verdict, tool_version=__version__))
     write_page(folder / "junit.xml", nights.to_junit(verdict))
     counts = {status: sum(e.status == status for e in entries) for status in nights.STATUSES}

@@ -14,7 +14,6 @@ from rich.table import Table
 
 from longpole import __version__, presets
 from longpole.cli.options import stderr
-from longpole.cli.report import page_path, write_page
 from longpole.errors import LongpoleError, UsageError
 from longpole.plan import clocks as four_clocks
 from longpole.plan.buckets import Exchange
@@ -22,7 +21,7 @@ from longpole.plan.clocks import LAUNCH_S, LAYER_LAUNCHES, TRAINING_LAUNCHES, Ma
 from longpole.plan.duration import Job, Losses
 from longpole.plan.memory import ELEMENT_BYTES, Optimizer, Precision, kv_cache
 from longpole.presets import Device, ModelSizes
-from longpole.report import clock_sheets, exchange_sheets, plan_page, run_sheets
+from longpole.report import clock_sheets, exchange_sheets, run_sheets
 from longpole.report.sheets import Sheet
 from longpole.text import printable
 from longpole.units import parse_amount, parse_duration
@@ -379,10 +378,8 @@ def buckets(
 
 def _show(sheet: Sheet, out: OutputFlags) -> None:
     """Print a sheet, and write its page where one is asked for."""
-    path = page_path(out.output, "", force=out.force) if out.output else None
-    if path is not None:
-        write_page(path, plan_page.render(sheet, tool_version=__version__))
-        stderr().print(f"wrote {path}")
+    if out.output:
+        _write_page(sheet, out.output, force=out.force)
     if out.format == "json":
         curve = sheet.curve.rows if sheet.curve else []
         block = {"question": sheet.question, "given": sheet.given, "answer": sheet.answer, "curve": curve}
@@ -401,6 +398,16 @@ def _show(sheet: Sheet, out: OutputFlags) -> None:
         for note in sheet.notes:
             console.print(f"({note})", soft_wrap=True)
     sys.stdout.write("\n".join(text.rstrip() for text in capture.get().splitlines()) + "\n")
+
+
+def _write_page(sheet: Sheet, output: str, *, force: bool) -> None:
+    # What draws is loaded only here: most answers are lines on a terminal.
+    from longpole.cli.report import page_path, write_page
+    from longpole.report import plan_page
+
+    path = page_path(output, "", force=force)
+    write_page(path, plan_page.render(sheet, tool_version=__version__))
+    stderr().print(f"wrote {path}")
 
 
 def _sizes(model: str | None) -> ModelSizes | None:

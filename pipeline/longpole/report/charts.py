@@ -85,20 +85,20 @@ def step_breakdown(step_bins: pl.DataFrame) -> Chart:
     layers.append(line.add_params(alt.selection_interval(name="brush", encodings=["x"])))
     if step_bins.height <= N_DOTTED:
         layers.append(times.mark_point(style="step-dot").encode(y=_ms_axis("ms")))
-    return _framed(layers, step_bins, "Step time and what the ranks did in it", height=260)
+    return _over_steps(layers, step_bins, "Step time and what the ranks did in it", height=260)
 
 
 def idle_causes(step_bins: pl.DataFrame) -> Chart:
     """Return the mean idle time per column stacked by its cause, in ms."""
     names = tuple(f"idle_{cause}" for cause in CAUSES)
     bars = _stacked(step_bins, names, "cause", "ordinal")
-    return _framed([bars], step_bins, "Idle time by cause", height=140)
+    return _over_steps([bars], step_bins, "Idle time by cause", height=140)
 
 
 def path_kinds(path_bins: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
     """Return the mean time of a step's critical path per column stacked by kind, in ms."""
     bars = _stacked(step_bins, KINDS, "kind", "diverging", counted=("n_paths", "paths"), is_looked_up=True)
-    return _framed([bars], step_bins, "Critical path by kind", height=200, rows="path_bins")
+    return _over_steps([bars], step_bins, "Critical path by kind", height=200, rows="path_bins")
 
 
 def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Chart:
@@ -135,7 +135,7 @@ def heat_map(cells: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> 
         )
     )
     title = f"{measure.name.capitalize()} of each rank over the steps"
-    return _framed([chart], step_bins, title, height=_row_px(n_rows) * n_rows, rows=measure.rows)
+    return _over_steps([chart], step_bins, title, height=row_px(n_rows) * n_rows, rows=measure.rows)
 
 
 def worker_grid(cells: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
@@ -164,8 +164,8 @@ def worker_grid(cells: pl.DataFrame, step_bins: pl.DataFrame) -> Chart:
             ],
         )
     )
-    height = _row_px(cells["dp"].n_unique()) * cells["dp"].n_unique()
-    return _framed([chart], step_bins, "Late time of each worker", height=height, rows="worker_cells")
+    height = row_px(cells["dp"].n_unique()) * cells["dp"].n_unique()
+    return _over_steps([chart], step_bins, "Late time of each worker", height=height, rows="worker_cells")
 
 
 def _share_colour(cells: pl.DataFrame, measure: Measure) -> alt.Color:
@@ -181,7 +181,8 @@ def _share_colour(cells: pl.DataFrame, measure: Measure) -> alt.Color:
     )
 
 
-def _row_px(n_rows: int) -> int:
+def row_px(n_rows: int) -> int:
+    """Return how high a row is where there are so many, in px."""
     return 22 if n_rows <= 8 else 14 if n_rows <= 20 else 9
 
 
@@ -217,7 +218,7 @@ def timeline_steps(step_bins: pl.DataFrame) -> Chart:
     layers = [lines.mark_line().add_params(alt.selection_interval(name="brush", encodings=["x"]))]
     if step_bins.height <= N_DOTTED:
         layers.append(lines.mark_point(filled=True))
-    return _framed(layers, step_bins, "Step time", height=260)
+    return _over_steps(layers, step_bins, "Step time", height=260)
 
 
 def score_grid(grid: pl.DataFrame) -> Chart:
@@ -252,7 +253,7 @@ def score_grid(grid: pl.DataFrame) -> Chart:
     framed: Chart = cells.properties(
         data=alt.NamedData("workers"),
         width="container",
-        height=_row_px(n_rows) * n_rows,
+        height=row_px(n_rows) * n_rows,
         title="Score of each worker",
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     )
@@ -282,7 +283,7 @@ def bands(rows: pl.DataFrame, step_bins: pl.DataFrame, measure: Measure) -> Char
     spread = base.mark_area(opacity=0.25).encode(x=_bin_axis("bin"), y=y, y2="high_ratio:Q", color=colour)
     middle = base.mark_line().encode(x=_bin_axis("bin"), y=alt.Y("mid_ratio:Q"), color=colour, tooltip=tooltip)
     title = f"{measure.name.capitalize()} of the other ranks: p5 to p95, and median"
-    return _framed([spread, middle], step_bins, title, height=160, rows=measure.rows.replace("cells", "bands"))
+    return _over_steps([spread, middle], step_bins, title, height=160, rows=measure.rows.replace("cells", "bands"))
 
 
 _GROUP_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6d31", "#999999")
@@ -319,16 +320,7 @@ def waterfall(parts: Sequence[tuple[int, str, str]]) -> Chart:
         ],
     )
     shares = base.mark_text(align="left", dx=5, style="share").encode(y=y, x=alt.X("edge:Q"), text="share:N")
-    layered = alt.layer(bars, shares)
-    assert isinstance(layered, alt.LayerChart)
-    framed: Chart = layered.properties(
-        data=alt.NamedData("ledger"),
-        width="container",
-        height=22 * len(parts),
-        title="Where the devices' time goes",
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
-    return framed
+    return framed([bars, shares], "Where the devices' time goes", height=22 * len(parts), rows="ledger")
 
 
 def part_changes(rows: str, items: Sequence[str], title: str) -> Chart:
@@ -363,7 +355,7 @@ def part_changes(rows: str, items: Sequence[str], title: str) -> Chart:
         x=x, y=y, opacity=alt.condition("datum.is_changed", alt.value(1), alt.value(PALE)), tooltip=tooltip
     )
     zero = alt.Chart().mark_rule(style="zero").encode(x=alt.datum(0, type="quantitative"))
-    return _alone([noise, bars, zero], rows, title, height=22 * len(items))
+    return framed([noise, bars, zero], title, height=22 * len(items), rows=rows)
 
 
 def step_shares(title: str) -> Chart:
@@ -391,7 +383,7 @@ def step_shares(title: str) -> Chart:
         )
         for side, style in (("baseline", "baseline-time"), ("run", "step-time"))
     ]
-    return _alone(lines, "step_shares", title, height=220)
+    return framed(lines, title, height=220, rows="step_shares")
 
 
 def _stacked(
@@ -489,33 +481,25 @@ def _ms_axis(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", title="time (ms)", scale=alt.Scale(nice=True, zero=True), axis=alt.Axis(tickCount=5))
 
 
-def _alone(layers: list[alt.Chart], rows: str, title: str, *, height: int) -> Chart:
-    """Return layers over one set of rows as a chart that follows no range of steps."""
-    layered = alt.layer(*layers)
-    assert isinstance(layered, alt.LayerChart)
-    framed: alt.LayerChart = layered.properties(
-        data=alt.NamedData(rows),
-        width="container",
-        height=height,
-        title=title,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
-    return framed
-
-
-def _framed(
-    layers: list[alt.Chart], step_bins: pl.DataFrame, title: str, *, height: int, rows: str = "step_bins"
-) -> Chart:
+def framed(layers: Sequence[alt.Chart], title: str, *, height: int, rows: str | None = None) -> alt.LayerChart:
+    """Return layers as one chart as wide as the page; `rows` names what those without rows of their own draw."""
     layered = alt.layer(*layers)
     assert isinstance(layered, alt.LayerChart)  # a layer of facets would be something else; none is made here
-    framed = layered.properties(
-        data=alt.NamedData(rows),
+    drawn: alt.LayerChart = layered.properties(
         width="container",
         height=height,
         title=title,
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+        **({} if rows is None else {"data": alt.NamedData(rows)}),
     )
-    return framed.add_params(
+    return drawn
+
+
+def _over_steps(
+    layers: Sequence[alt.Chart], step_bins: pl.DataFrame, title: str, *, height: int, rows: str = "step_bins"
+) -> Chart:
+    """Return layers as a chart that follows the range of steps and the rank that the page shows."""
+    return framed(layers, title, height=height, rows=rows).add_params(
         alt.param(name="first_bin", value=0),
         alt.param(name="last_bin", value=max(0, step_bins.height - 1)),
         alt.param(name="shown_rank", value=-1),

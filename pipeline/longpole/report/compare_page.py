@@ -7,7 +7,8 @@ from typing import Any
 
 from longpole.report import changes, charts, document, words
 from longpole.report.compare import Comparison, Part
-from longpole.report.page import KIND_COLOURS, Figure, Section
+from longpole.report.document import Figure, Section
+from longpole.report.page import KIND_COLOURS
 
 _TITLES = {
     "time": "Change of a rank's time by what its device did",
@@ -21,18 +22,16 @@ _COLUMNS = ("item", "place", "baseline_ns", "value_ns", "change_ns", "noise_ns",
 
 def render(data: Comparison, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    head, figures = data.head, _figures(data)
+    head = data.head
     return document.render(
         "compare.html.j2",
-        [document.drawing(figure.id, figure.chart) for figure in figures if figure.chart is not None],
+        _figures(data),
         _datasets(data),
-        n_bins=0,
         context={
             "data": data,
             "head": head,
             "tool_version": tool_version,
             "sections": {section.id: section for section in sections(data)},
-            "figures": {figure.id: figure for figure in figures},
             "verdict": changes.verdict(head),
             "because": changes.because(head),
             "reasons": changes.reasons(head),

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import jinja2
-import vl_convert
 from markupsafe import Markup
 
 from longpole.report import words
@@ -22,10 +22,37 @@ Datasets = dict[str, dict[str, list[Any]]]
 """Rows of charts by the name that a chart calls them, each column a list."""
 
 
+@dataclass(frozen=True)
+class Section:
+    """One section: the views it reads, a query that prints its rows, and what its words mean."""
+
+    id: str
+    title: str
+    views: tuple[str, ...]
+    query: str
+    glossary: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart of the page, or why it is not drawn; `finding` is its text for those who do not see it."""
+
+    id: str
+    finding: str
+    chart: Chart | None = None
+    renderer: str = "svg"
+    is_brushed: bool = False
+    note: str = ""
+
+
 def render(
-    template: str, drawings: list[dict[str, Any]], datasets: Datasets, *, n_bins: int, context: Mapping[str, Any]
+    template: str, figures: Sequence[Figure], datasets: Datasets, *, context: Mapping[str, Any], n_bins: int = 0
 ) -> str:
-    """Return a page as HTML that needs no other file and makes no request; `n_bins` columns are brushed together."""
+    """Return a page as HTML that needs no other file and makes no request.
+
+    The template finds the figures by id as `figures`; `n_bins` columns of their charts are brushed together.
+    """
+    drawings = [_drawing(figure, figure.chart) for figure in figures if figure.chart is not None]
     check_names(drawings, datasets)
     block = {
         "bins": n_bins,
@@ -38,22 +65,23 @@ def render(
         .get_template(template)
         .render(
             **context,
+            figures={figure.id: figure for figure in figures},
             variables={scheme: _theme()["colours"][scheme] for scheme in ("light", "dark")},
             style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
-            bundle=Markup(_bundle()),  # noqa: S704 - made by vl-convert, checked for an end tag
+            bundle=Markup(_bundle() if drawings else ""),  # noqa: S704 - made by vl-convert, checked for an end tag
             script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
             block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
         )
     )
 
 
-def drawing(id_: str, chart: Chart, *, renderer: str = "svg", is_brushed: bool = False) -> dict[str, Any]:
-    """Return a chart as the page's script takes it; it is drawn where the element `id_` stands."""
+def _drawing(figure: Figure, chart: Chart) -> dict[str, Any]:
+    """Return a figure's chart as the page's script takes it; it is drawn where the element of its id stands."""
     spec = chart.to_dict()
     # The schema's address would be the page's only link to the outside; the page's own Vega-Lite needs none.
     del spec["$schema"]
     spec.pop("config", None)
-    return {"id": id_, "is_brushed": is_brushed, "renderer": renderer, "spec": spec}
+    return {"id": figure.id, "is_brushed": figure.is_brushed, "renderer": figure.renderer, "spec": spec}
 
 
 def json_block(value: Any) -> str:
@@ -141,6 +169,8 @@ def _environment() -> jinja2.Environment:
 
 @functools.cache
 def _bundle() -> str:
+    import vl_convert  # only a page needs it, and its library is large
+
     code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     if "</script" in code.lower() or "<!--" in code:
         raise ValueError("the Vega bundle cannot stand in a script element")

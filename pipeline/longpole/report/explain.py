@@ -128,8 +128,10 @@ class Explanation:
     hand_overs: tuple[HandOver, ...]
 
 
-def build(con: duckdb.DuckDBPyConnection, run: str, step: int | None) -> Explanation:
+def build(con: duckdb.DuckDBPyConnection, run: str, step: int | None, *, has_stretches: bool = True) -> Explanation:
     """Return the critical path of a step of the run, of its slowest where none is given.
+
+    Without stretches no rank's events are read, only what the store has of the path.
 
     Raises:
         LongpoleError: There is no such step, or it has no path; says what there is.
@@ -139,18 +141,22 @@ def build(con: duckdb.DuckDBPyConnection, run: str, step: int | None) -> Explana
     head = Head(**found)
     kinds = tuple(Kind(**row) for row in _rows(con, "explain_kinds", run=run, step=head.step))
     names = _rows(con, "explain_names", run=run, step=head.step, max_rows=MAX_NAMES)
-    ranks = list(dict.fromkeys(kind.rank for kind in kinds))[:MAX_RANGE_RANKS]
-    ranges = [row for rank in ranks for row in _rows(con, "explain_ranges", run=run, step=head.step, rank=rank)]
-    stretches = _rows(con, "explain_stretches", run=run, step=head.step, max_lines=MAX_LINES, ranges=ranges)
     hand_overs = _rows(con, "explain_hand_overs", run=run, step=head.step, max_rows=MAX_HAND_OVERS)
     return Explanation(
         run=run,
         head=head,
         kinds=kinds,
         names=tuple(Name(**row) for row in names),
-        stretches=tuple(Stretch(**row) for row in stretches),
+        stretches=_stretches(con, run, head.step, kinds) if has_stretches else (),
         hand_overs=tuple(HandOver(**row) for row in hand_overs),
     )
+
+
+def _stretches(con: duckdb.DuckDBPyConnection, run: str, step: int, kinds: tuple[Kind, ...]) -> tuple[Stretch, ...]:
+    ranks = list(dict.fromkeys(kind.rank for kind in kinds))[:MAX_RANGE_RANKS]
+    ranges = [row for rank in ranks for row in _rows(con, "explain_ranges", run=run, step=step, rank=rank)]
+    rows = _rows(con, "explain_stretches", run=run, step=step, max_lines=MAX_LINES, ranges=ranges)
+    return tuple(Stretch(**row) for row in rows)
 
 
 def json_text(explanation: Explanation) -> str:

@@ -10,8 +10,8 @@ import polars as pl
 
 from longpole.catalog import page_query
 from longpole.report import document, words
+from longpole.report.document import Section
 from longpole.report.overview import MAX_DUMP_ROWS
-from longpole.report.page import Section
 
 MAX_HANGS = 200
 """Rows of the table of calls that hang: in a large job one lost rank stops thousands, and all but a few follow."""
@@ -89,7 +89,6 @@ def render(data: Hang, *, tool_version: str) -> str:
         "flight.html.j2",
         [],
         {},
-        n_bins=0,
         context={
             "data": data,
             "summary": data.lines[0],

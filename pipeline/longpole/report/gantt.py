@@ -13,7 +13,7 @@ import altair as alt
 import polars as pl
 
 from longpole.report import words
-from longpole.report.charts import KINDS, Chart
+from longpole.report.charts import KINDS, Chart, framed, row_px
 from longpole.report.postmortem import StepData
 
 NAME_WIDTH = 100
@@ -116,14 +116,7 @@ def timeline(step: StepData) -> Chart:
     if step.path.height:
         layers += [_path(step), _strips(step), _hops(step)]
     lane_px = 15 if len(known) <= MOST_HIGH_LANES else 11
-    layered = alt.layer(*layers)
-    assert isinstance(layered, alt.LayerChart)
-    return layered.properties(
-        width="container",
-        height=lane_px * (len(known) + 2),
-        title=f"Ranks over step {step.step.step}",
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
+    return framed(layers, f"Ranks over step {step.step.step}", height=lane_px * (len(known) + 2))
 
 
 def arrivals(step: StepData) -> Chart:
@@ -173,14 +166,8 @@ def arrivals(step: StepData) -> Chart:
         .mark_point(style="last-arrival", shape="circle", filled=True)
         .encode(x=alt.X("place:Q"), y=y, tooltip=tooltip)
     )
-    layered = alt.layer(cells, dots)
-    assert isinstance(layered, alt.LayerChart)
-    return layered.properties(
-        width="container",
-        height=(22 if n_rows <= 8 else 14 if n_rows <= 20 else 9) * n_rows,
-        title=f"Who came when to the collectives of step {step.step.step}",
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
+    title = f"Who came when to the collectives of step {step.step.step}"
+    return framed([cells, dots], title, height=row_px(n_rows) * n_rows)
 
 
 class _Names:

@@ -1,4 +1,4 @@
-"""What a night says: trends over the runs of each job, which gates hold, as a page, as JSON and as JUnit XML.
+"""What a night says: the runs of each job, which gates hold, as plain data, as JSON and as JUnit XML.
 
 Every number is a row of the fleet's views; here they are only put together.
 """
@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import altair as alt
 import duckdb
 from markupsafe import escape
 
-from longpole.report import charts, document, words
 from longpole.text import printable
 from longpole.units import duration_text
 
@@ -27,23 +25,6 @@ STATUSES: tuple[Status, ...] = ("changed", "unchanged", "waiting", "failed")
 
 JSON_VERSION = 1
 """Of verdict.json: keys may be added; another meaning is another version."""
-
-N_CHARTED_JOBS = 12
-"""Jobs with charts of their own, those with the latest runs: each is two charts, drawn one after the other."""
-
-N_RUN_ROWS = 120
-"""Runs of a job in its table and charts, the latest: four months of nights."""
-
-_MEASURES = {
-    "step_time_ns": "step time",
-    "mfu_ratio": "MFU",
-    "exposed_comm_ratio": "exposed comm",
-    "straggler_ratio": "straggler share",
-    "coverage_ratio": "coverage",
-    "goodput_ratio": "goodput",
-}
-
-_SHARES = tuple(name for name in _MEASURES if name != "step_time_ns")
 
 
 @dataclass(frozen=True)
@@ -171,10 +152,6 @@ def read(con: duckdb.DuckDBPyConnection) -> Trend:
         "SELECT f.run, f.measure, f.value, f.baseline_run, f.baseline, f.n_baseline, f.noise_floor, f.change, f.verdict"
         " FROM fleet_regressions AS f JOIN measure_kinds AS k ON f.measure = k.measure ORDER BY f.run, k.place::INTEGER"
     ).fetchall()
-    gates = con.execute(
-        "SELECT run, gate, measure, value, threshold, is_most, measured, baseline_run, baseline, noise_floor, verdict"
-        " FROM fleet_gates ORDER BY run, gate"
-    ).fetchall()
     hosts = con.execute(
         "SELECT host, n_runs, n_straggler_runs, lost_gpu_hours, causes, runs, verdict FROM fleet_hosts"
         " WHERE n_straggler_runs > 1 ORDER BY verdict = 'slow in several runs' DESC, lost_gpu_hours DESC, host"
@@ -182,9 +159,18 @@ def read(con: duckdb.DuckDBPyConnection) -> Trend:
     return Trend(
         tuple(Placed(*row) for row in placed),
         tuple(Measured(*row) for row in measures),
-        tuple(Gate(*row) for row in gates),
+        read_gates(con),
         tuple(Host(row[0], row[1], row[2], row[3], tuple(row[4]), tuple(row[5]), row[6]) for row in hosts),
     )
+
+
+def read_gates(con: duckdb.DuckDBPyConnection) -> tuple[Gate, ...]:
+    """Return every gate of every run; the session needs to show fleet_gates alone."""
+    rows = con.execute(
+        "SELECT run, gate, measure, value, threshold, is_most, measured, baseline_run, baseline, noise_floor, verdict"
+        " FROM fleet_gates ORDER BY run, gate"
+    ).fetchall()
+    return tuple(Gate(*row) for row in rows)
 
 
 def judge(entries: Sequence[Entry], trend: Trend, *, root: str, pages: frozenset[str]) -> Verdict:
@@ -196,15 +182,16 @@ def judge(entries: Sequence[Entry], trend: Trend, *, root: str, pages: frozenset
             placed.get(entry.run),
             tuple(m for m in trend.measures if m.run == entry.run) if entry.status != "failed" else (),
             tuple(g for g in trend.gates if g.run == entry.run) if entry.status == "changed" else (),
-            _page("runs", entry.run, pages),
-            _page("compare", entry.run, pages),
+            page_of("runs", entry.run, pages),
+            page_of("compare", entry.run, pages),
         )
         for entry in sorted(entries, key=lambda e: (e.run, e.error))
     )
     return Verdict(root, runs, pages)
 
 
-def _page(folder: str, run: str, pages: frozenset[str]) -> str | None:
+def page_of(folder: str, run: str, pages: frozenset[str]) -> str | None:
+    """Return the path of a run's page in a folder of the night's; None where it has none."""
     path = f"{folder}/{run}.html"
     return path if path in pages else None
 
@@ -290,181 +277,3 @@ def to_junit(verdict: Verdict) -> str:
 
 def _xml(text: str) -> str:
     return str(escape(printable(text).replace("\n", " ").replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")))
-
-
-@dataclass(frozen=True)
-class Row:
-    """One run in a job's table."""
-
-    placed: Placed
-    measures: dict[str, Measured]
-    status: str
-    gates: tuple[Gate, ...]
-    page: str | None
-    compare: str | None
-
-
-@dataclass(frozen=True)
-class Job:
-    """One job and workload: its latest runs, the latest first, and the ids of its charts where it has any."""
-
-    name: str
-    workload: str | None
-    rows: tuple[Row, ...]
-    n_left_out: int
-    charts: tuple[tuple[str, str], ...]  # id, what it shows in words
-
-
-def render(verdict: Verdict, trend: Trend, *, tool_version: str) -> str:
-    """Return the index page as HTML that needs no other file and makes no request."""
-    jobs, drawings, rows = _jobs(verdict, trend)
-    failed = [j.entry for j in verdict.runs if j.entry.status == "failed"]
-    waiting = [j.entry for j in verdict.runs if j.entry.waiting]
-    columns: dict[str, list[Any]] = {
-        name: [row[name] for row in rows] for name in ("job_no", "place", "run", "measure", "value")
-    }
-    return document.render(
-        "nightly.html.j2",
-        drawings,
-        {"trend": columns} if rows else {},
-        n_bins=0,
-        context={
-            "verdict": verdict,
-            "jobs": jobs,
-            "failed": failed,
-            "waiting": waiting,
-            "hosts": trend.hosts,
-            "counts": [(s, sum(j.entry.status == s for j in verdict.runs)) for s in STATUSES],
-            "measures": _MEASURES,
-            "sentence": sentence,
-            "value_text": value_text,
-            "share_text": _share_text,
-            "change_text": _change_text,
-            "tool_version": tool_version,
-        },
-    )
-
-
-def _jobs(verdict: Verdict, trend: Trend) -> tuple[list[Job], list[dict[str, Any]], list[dict[str, Any]]]:
-    judged = {j.entry.run: j for j in verdict.runs}
-    measures: dict[str, dict[str, Measured]] = {}
-    for measured in trend.measures:
-        measures.setdefault(measured.run, {})[measured.measure] = measured
-    gates: dict[str, list[Gate]] = {}
-    for gate in trend.gates:
-        gates.setdefault(gate.run, []).append(gate)
-    by_job: dict[tuple[str | None, str | None], list[Placed]] = {}
-    for placed in trend.runs:
-        by_job.setdefault((placed.job, placed.workload), []).append(placed)
-    latest = sorted(by_job, key=lambda k: (k[0] is None, -max(p.first_ns or 0 for p in by_job[k]), str(k)))
-    jobs, drawings, rows = [], [], []
-    for job_no, key in enumerate(latest):
-        shown = by_job[key][-N_RUN_ROWS:]
-        values = [
-            {"job_no": job_no, "place": p.place, "run": p.run, "measure": m.measure, "value": m.value}
-            for p in shown
-            for m in measures.get(p.run, {}).values()
-            if m.value is not None
-        ]
-        drawn = []
-        if job_no < N_CHARTED_JOBS and key[0] is not None:
-            for id_, names, chart in (
-                (f"time-{job_no}", ("step_time_ns",), _time_chart(job_no)),
-                (f"shares-{job_no}", _SHARES, _share_chart(job_no)),
-            ):
-                if any(v["measure"] in names for v in values):
-                    drawings.append(document.drawing(id_, chart))
-                    drawn.append((id_, _finding(names, shown, measures)))
-            rows += values if drawn else []
-        table = tuple(
-            Row(
-                p,
-                measures.get(p.run, {}),
-                judged[p.run].entry.status if p.run in judged else "",
-                tuple(gates.get(p.run, ())),
-                _page("runs", p.run, verdict.pages),
-                _page("compare", p.run, verdict.pages),
-            )
-            for p in reversed(shown)
-        )
-        name = key[0] if key[0] is not None else "Runs of no job"
-        jobs.append(Job(name, key[1] if key[1] != key[0] else None, table, len(by_job[key]) - len(shown), tuple(drawn)))
-    return jobs, drawings, rows
-
-
-def _finding(names: Sequence[str], shown: Sequence[Placed], measures: dict[str, dict[str, Measured]]) -> str:
-    last = shown[-1].run
-    told = [
-        f"{_MEASURES[n]} {_share_text(n, m.value)}"
-        for n in names
-        if (m := measures.get(last, {}).get(n)) and m.value is not None
-    ]
-    of = ", ".join(told) or "n/a"
-    return f"{len(shown)} run{'s' if len(shown) > 1 else ''}; the last, {words.visible(last)}: {of}."
-
-
-def _share_text(name: str, value: float | None) -> str:
-    if value is None:
-        return "n/a"
-    return duration_text(round(value)) if name.endswith("_ns") else f"{100 * value:.1f} %"
-
-
-def _change_text(measured: Measured) -> str:
-    if measured.change is None:
-        return ""
-    unit = "%" if measured.measure.endswith("_ns") else "points"
-    return f"{100 * measured.change:+.1f} {unit}"
-
-
-def _time_chart(job_no: int) -> charts.Chart:
-    """Return the median step time of each run, in ms."""
-    y = alt.Y("ms:Q", title="step time (ms)", scale=alt.Scale(zero=False, nice=True))
-    base = (
-        alt.Chart()
-        .transform_filter(f"datum.job_no == {job_no} && datum.measure == 'step_time_ns'")
-        .transform_calculate(ms="datum.value / 1e6")
-        .encode(x=_run_axis(), y=y, tooltip=["run:N", alt.Tooltip("ms:Q", title="step time (ms)", format=",.3f")])
-    )
-    return _framed([base.mark_line(strokeWidth=2), base.mark_point(size=30, filled=True)], "Step time from run to run")
-
-
-def _share_chart(job_no: int) -> charts.Chart:
-    """Return the shares of each run, in per cent, a line each."""
-    base = (
-        alt.Chart()
-        .transform_filter(f"datum.job_no == {job_no} && datum.measure != 'step_time_ns'")
-        .transform_calculate(percent="100 * datum.value", name=_names("datum.measure"))
-        .encode(
-            x=_run_axis(),
-            y=alt.Y("percent:Q", title="share (%)", scale=alt.Scale(zero=True, nice=True)),
-            color=alt.Color(
-                "name:N",
-                title=None,
-                scale=alt.Scale(domain=[_MEASURES[n] for n in _SHARES], range="diverging"),
-                legend=alt.Legend(orient="top"),
-            ),
-            tooltip=["run:N", alt.Tooltip("name:N", title="share"), alt.Tooltip("percent:Q", title="%", format=".2f")],
-        )
-    )
-    return _framed([base.mark_line(strokeWidth=2), base.mark_point(size=24, filled=True)], "Shares from run to run")
-
-
-def _names(field: str) -> str:
-    pairs = ", ".join(f"{json.dumps(name)}: {json.dumps(text)}" for name, text in _MEASURES.items())
-    return f"{{{pairs}}}[{field}]"
-
-
-def _run_axis() -> alt.X:
-    return alt.X("place:O", title="run, by time", axis=alt.Axis(labelOverlap=True, labelAngle=0))
-
-
-def _framed(layers: list[alt.Chart], title: str) -> charts.Chart:
-    layered = alt.layer(*layers)
-    assert isinstance(layered, alt.LayerChart)
-    return layered.properties(
-        data=alt.NamedData("trend"),
-        width="container",
-        height=180,
-        title=title,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )

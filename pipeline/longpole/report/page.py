@@ -6,11 +6,10 @@ alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from longpole.report import charts, document, words
+from longpole.report.document import Figure, Section
 from longpole.report.overview import Overview
 
 CANVAS_CELLS = 5_000
@@ -18,17 +17,6 @@ CANVAS_CELLS = 5_000
 
 KIND_COLOURS = {"compute": "compute", "comm": "comm", "copy": "copy"}
 """The theme's colour of each kind of kernel; another kind, which no view should have, gets none."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """One section: the views it reads, a query that prints its rows, and what its words mean."""
-
-    id: str
-    title: str
-    views: tuple[str, ...]
-    query: str
-    glossary: str
 
 
 SECTIONS = (
@@ -147,29 +135,11 @@ SECTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One chart of the page, or why it is not drawn; `finding` is its text for those who do not see it."""
-
-    id: str
-    finding: str
-    chart: charts.Chart | None = None
-    renderer: str = "svg"
-    is_brushed: bool = False
-    note: str = ""
-
-
 def render(data: Overview, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    figures = _figures(data)
-    drawings = [
-        document.drawing(figure.id, figure.chart, renderer=figure.renderer, is_brushed=figure.is_brushed)
-        for figure in figures
-        if figure.chart is not None
-    ]
     return document.render(
         "overview.html.j2",
-        drawings,
+        _figures(data),
         _datasets(data),
         n_bins=data.step_bins.height,
         context={
@@ -177,7 +147,6 @@ def render(data: Overview, *, tool_version: str) -> str:
             "run": data.run,
             "tool_version": tool_version,
             "sections": {s.id: s for s in SECTIONS if s.id != "stages" or data.stages.height},
-            "figures": {figure.id: figure for figure in figures},
             "ranks_seen": words.ranks_seen(data.run),
             "summary": words.summary(data.run),
             "caveats": words.caveats(data.run),

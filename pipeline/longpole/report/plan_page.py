@@ -6,20 +6,25 @@ from typing import Any
 
 import altair as alt
 
-from longpole.report import document
+from longpole.report import charts, document
+from longpole.report.document import Figure
 from longpole.report.sheets import Axis, Curve, Sheet
 
 
 def render(sheet: Sheet, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
     curve = sheet.curve
+    figures = [Figure(curve.id, curve.finding, _chart(curve), note=_note(curve))] if curve else []
     return document.render(
         "plan.html.j2",
-        [document.drawing(curve.id, _chart(curve))] if curve else [],
+        figures,
         {"curve": _columns(curve)} if curve else {},
-        n_bins=0,
         context={"sheet": sheet, "given": _flat(sheet.given), "tool_version": tool_version},
     )
+
+
+def _note(curve: Curve) -> str:
+    return "" if curve.at is None else "The dashed line is the question asked."
 
 
 def _chart(curve: Curve) -> alt.LayerChart:
@@ -64,15 +69,7 @@ def _chart(curve: Curve) -> alt.LayerChart:
     if curve.at is not None:
         here = alt.Chart().transform_aggregate(n="count()").transform_calculate(x=repr(curve.at / curve.x.unit_size))
         layers.insert(0, here.mark_rule(strokeDash=[4, 3], style="step-time").encode(x=x, tooltip=alt.value(None)))
-    layered = alt.layer(*layers)
-    assert isinstance(layered, alt.LayerChart)  # a layer of facets would be something else; none is made here
-    return layered.properties(
-        data=alt.NamedData("curve"),
-        width="container",
-        height=300,
-        title=curve.title,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
+    return charts.framed(layers, curve.title, height=300, rows="curve")
 
 
 def _scale(axis: Axis, *, is_whole: bool) -> alt.Scale:

@@ -234,7 +234,7 @@ def _step(con: duckdb.DuckDBPyConnection, head: Run, step: Step, max_bars: int) 
 def _told(con: duckdb.DuckDBPyConnection, run: str, step: Step, path: pl.DataFrame) -> tuple[str, ...]:
     if not step.is_timed or path.height == 0:
         return ()
-    return tuple(story.sentences(explain.build(con, run, step.step)))
+    return tuple(story.sentences(explain.build(con, run, step.step, has_stretches=False)))
 
 
 def _bars(

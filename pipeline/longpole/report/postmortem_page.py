@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from longpole.report import charts, document, gantt, words
-from longpole.report.page import Figure, Section, kind_colour
+from longpole.report.document import Figure, Section
+from longpole.report.page import kind_colour
 from longpole.report.postmortem import Postmortem, StepData
 
 SVG_ROWS = 3_000
@@ -31,23 +32,15 @@ class Block:
 
 def render(data: Postmortem, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    figures = [figure for step in data.steps for figure in _figures(step)]
-    drawings = [
-        document.drawing(figure.id, figure.chart, renderer=figure.renderer)
-        for figure in figures
-        if figure.chart is not None
-    ]
     return document.render(
         "postmortem.html.j2",
-        drawings,
+        [figure for step in data.steps for figure in _figures(step)],
         {name: rows for step in data.steps for name, rows in gantt.datasets(step).items()},
-        n_bins=0,
         context={
             "run": data.run,
             "data": data,
             "tool_version": tool_version,
             "blocks": [_block(data, step) for step in data.steps],
-            "figures": {figure.id: figure for figure in figures},
             "ends_section": sections(data.run.first_step)["ends"],
             "ends_sentence": ends_sentence(data),
             "ranks_seen": _ranks_seen(data),

@@ -32,10 +32,10 @@ def text(explanation: Explanation) -> str:
 
 
 def sentences(explanation: Explanation) -> list[str]:
-    """Return the story without its table, a sentence or two an entry: what the step waited for, and what to doubt."""
-    told = [_kinds(explanation), _names(explanation)] if explanation.stretches else []
-    overs = _hand_overs(explanation.head, explanation.hand_overs) if explanation.stretches else []
-    return [_opening(explanation), *told, *overs, *_doubts(explanation)]
+    """Return the story without opening and table, an entry a sentence or two: what the step waited for, and doubts."""
+    told = [_kinds(explanation), _names(explanation)] if explanation.kinds else []
+    overs = _hand_overs(explanation.head, explanation.hand_overs) if explanation.kinds else []
+    return [*told, *overs, *_doubts(explanation)]
 
 
 def _opening(explanation: Explanation) -> str:

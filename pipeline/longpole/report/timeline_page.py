@@ -10,8 +10,8 @@ import polars as pl
 
 from longpole.catalog import page_query
 from longpole.report import charts, document, stragglers, words
+from longpole.report.document import Figure, Section
 from longpole.report.overview import MAX_CHECK_ROWS, MAX_DUMP_ROWS, MAX_STAGE_ROWS, MAX_STEP_BINS
-from longpole.report.page import Figure, Section
 
 MAX_WORKERS = 4_096
 """Cells of the grid of workers: 64 stages of 64 replicas, still wider than a pixel each."""
@@ -103,16 +103,10 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Timeline | None:
 
 def render(data: Timeline, *, tool_version: str) -> str:
     """Return the page as HTML that needs no other file and makes no request."""
-    figures = _figures(data)
-    drawings = [
-        document.drawing(f.id, f.chart, renderer=f.renderer, is_brushed=f.is_brushed)
-        for f in figures
-        if f.chart is not None
-    ]
     frames = {"step_bins": data.bins, "workers": data.grid}
     return document.render(
         "timeline.html.j2",
-        drawings,
+        _figures(data),
         {name: frame.to_dict(as_series=False) for name, frame in frames.items()},
         n_bins=data.bins.height,
         context={
@@ -120,7 +114,6 @@ def render(data: Timeline, *, tool_version: str) -> str:
             "summary": data.lines[0],
             "findings": data.lines[1:],
             "sections": {s.id: s for s in SECTIONS if s.id != "stages" or data.stages.height},
-            "figures": {f.id: f for f in figures},
             "tool_version": tool_version,
         },
     )
