@@ -23,7 +23,7 @@ from longpole.errors import DumpError, LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.formats import flight_recorder
 from longpole.formats.plain_pickle import MOST_BYTES
-from longpole.formats.probe import head_of
+from longpole.formats.probe import head_at
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
 from longpole.timelines import Timeline, content_of
 
@@ -51,8 +51,7 @@ class HangTask:
 
 def is_flight(url: str) -> bool:
     """Return whether the file is a flight recorder's dump, or a pickle, which nothing else that is read here is."""
-    with fsspec.open(url, "rb") as file:
-        return flight_recorder.is_flight(head_of(file))
+    return flight_recorder.is_flight(head_at(url))
 
 
 def rank_of(name: str, pattern: str | None) -> int:

@@ -172,9 +172,9 @@ def read_dump(task: ReadTask) -> ReadResult:
             content = _content_of(task.dump, local)
             here = task.dump.url if local is None else str(local)
             if timelines.is_timeline(here):
-                return _read_timeline(task, store, folder, content)
+                return _read_timeline(task, store, folder, here, content)
             if flights.is_flight(here):
-                return _read_flight(task, store, folder, content)
+                return _read_flight(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -198,23 +198,23 @@ def read_dump(task: ReadTask) -> ReadResult:
         return ReadResult(task.dump, content, facts, devices)
 
 
-def _read_timeline(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
-    job = timelines.job_beside(task.dump.url)
+def _read_timeline(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
+    job = timelines.job_beside(task.dump.url)  # never beside the copy of a remote dump
     if (content, timelines.inputs_of(content, job)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
-    timeline = timelines.read_timeline(store, task.run, task.dump.url, told, job, folder, task.memory)
+    timeline = timelines.read_timeline(store, task.run, here, told, job, folder, task.memory)
     return ReadResult(task.dump, content, timeline=timeline)
 
 
-def _read_flight(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
+def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
     rank = flights.rank_of(task.dump.name, task.rank_pattern)
     content = key_of(content, rank)  # ranks that enqueued nothing leave the same bytes, and each is a dump
     if (content, flights.inputs_of(content, rank)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified, rank=rank)
     return ReadResult(
-        task.dump, content, timeline=flights.read_flight(store, task.run, task.dump.url, told, folder, task.memory)
+        task.dump, content, timeline=flights.read_flight(store, task.run, here, told, folder, task.memory)
     )
 
 
