@@ -24,8 +24,8 @@ from longpole.events import SCHEMA_VERSION
 from longpole.formats import flight_recorder
 from longpole.formats.plain_pickle import MOST_BYTES
 from longpole.formats.probe import head_at
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
-from longpole.timelines import Timeline, content_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, content_of, file_digest, key_of
+from longpole.timelines import Timeline
 
 TABLE = "flight_records"
 """The table of a run that holds its flight recorders' records, as `events` holds a profiler's."""
@@ -185,7 +185,7 @@ def answers(
 ) -> list[PublishedFile]:
     """Return the files of what the run's flight recorders say together; none where it has none.
 
-    The caller holds the run's lock.
+    The caller holds the run's lock, and has seen that the records are there.
 
     Args:
         known: What is published already, by its inputs.
@@ -194,13 +194,6 @@ def answers(
     records = sorted(manifest.of(TABLE), key=lambda f: (f.rank or 0, f.path))
     if not records:
         return []
-    there = store.whole(manifest.run, records)
-    for file in records:
-        if file not in there:
-            raise LongpoleError(
-                f"{store.path('runs', manifest.run, file.path)} is gone or damaged",
-                f"Read its dump again: longpole ingest DUMPS --name {manifest.run}",
-            )
     inputs = key_of("hang", SCHEMA_VERSION, catalog.fingerprint("hang"), [(f.rank, f.digest) for f in records])
     if inputs in known:
         return list(known[inputs])

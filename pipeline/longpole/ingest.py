@@ -24,7 +24,17 @@ from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, reader_for
 from longpole.formats.probe import head_of
-from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, content_of, file_digest, key_of
+from longpole.store import (
+    SOURCES,
+    DumpEntry,
+    Manifest,
+    PublishedFile,
+    RankPlace,
+    Store,
+    content_of,
+    file_digest,
+    key_of,
+)
 
 EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
@@ -219,18 +229,12 @@ def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content:
 
 
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
-    """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
+    """Return (content, inputs) of every dump of the manifest whose files, of all its ranks, are there, whole."""
     if manifest is None:
         return ()
-    ops = manifest.of(timelines.TABLE)
-    records = manifest.of(flights.TABLE)
-    whole = store.whole(manifest.run, (*manifest.of("events"), *ops, *records))
-    are_whole = whole.issuperset(ops)
-    return (
-        *((content_of(f), f.inputs) for f in manifest.of("events") if f in whole),
-        *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
-        *((timelines.content_of(f), f.inputs) for f in records if f in whole),
-    )
+    files = manifest.sources()
+    lost = {content_of(f) for f in set(files) - store.whole(manifest.run, files)}
+    return tuple(sorted({(content_of(f), f.inputs) for f in files if content_of(f) not in lost}))
 
 
 def _inputs_of(content: str, config_key: str) -> str:
@@ -396,12 +400,7 @@ def _merge(
         and (d.path not in replaced or d.dump in {r.content for r in results if r.is_known})
     ]
     kept_contents = {d.dump for d in kept}
-    files = [
-        f
-        for f in (before.files if before else ())
-        if (f.table != "events" or content_of(f) in kept_contents)
-        and (f.table not in (timelines.TABLE, flights.TABLE) or timelines.content_of(f) in kept_contents)
-    ]
+    files = [f for f in (before.files if before else ()) if f.table not in SOURCES or content_of(f) in kept_contents]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
     entries = list(kept)

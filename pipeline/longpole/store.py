@@ -28,6 +28,9 @@ from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
+SOURCES = ("events", "timeline_ops", "flight_records")
+"""Tables whose files are made of dumps themselves; every other is an answer that follows from these."""
+
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")
 
 
@@ -164,12 +167,14 @@ class Manifest(msgspec.Struct, frozen=True):
             )
         )
 
+    def sources(self) -> tuple[PublishedFile, ...]:
+        """Return the files that are made of dumps themselves, table by table."""
+        return tuple(f for table in SOURCES for f in self.of(table))
+
 
 def without_events(manifest: Manifest) -> list[DumpEntry]:
     """Return the dumps whose events are gone: pruned. An op timeline and a flight recorder have none."""
-    kept = {content_of(f) for f in manifest.of("events")}
-    others = (*manifest.of("timeline_ops"), *manifest.of("flight_records"))
-    kept |= {PurePosixPath(f.path).name.split(".")[1] for f in others}
+    kept = {content_of(f) for f in manifest.sources()}
     return [d for d in manifest.dumps if d.error is None and d.dump not in kept]
 
 
@@ -217,8 +222,8 @@ def file_digest(path: Path) -> str:
 
 
 def content_of(file: PublishedFile) -> str:
-    """Return the hash of the dump that a file of events was made from."""
-    return PurePosixPath(file.path).name.partition(".")[0]
+    """Return the hash of the dump that a file of SOURCES was made from; before it stands what of it the file holds."""
+    return PurePosixPath(file.path).name.split(".")[0 if file.table == "events" else 1]
 
 
 def key_of(*parts: Any) -> str:
