@@ -57,8 +57,7 @@ class Told:
 
     def key(self) -> str:
         """Return a hash of it all."""
-        told = (self.dumps, self.topology, self.parallel, *([self.figures] if self.figures else []))
-        return key_of(msgspec.json.encode(told).decode())
+        return key_of(msgspec.json.encode(self).decode())
 
 
 @dataclass(frozen=True)
@@ -162,8 +161,9 @@ def _analysis_key(manifest: Manifest) -> str:
     """Return the hash of all that answers follow from; of dumps what they hold, not the events, which may be pruned."""
     sql = catalog.fingerprint(*(scope for level in ("rank", "run") for scope in catalog.LEVELS[level]))
     settings = config.parse(manifest.config, "config.toml")
-    told = Told(manifest.dumps, manifest.topology, settings.parallel, figures=settings.figures())
-    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), sorted(settings.phases.items()), told.key())
+    phases = tuple(settings.phases.items())
+    told = Told(manifest.dumps, manifest.topology, settings.parallel, phases, settings.figures())
+    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), told.key())
 
 
 def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:
