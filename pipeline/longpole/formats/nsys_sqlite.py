@@ -141,7 +141,6 @@ class _Reading:
             yield (
                 batch,
                 {
-                    "n_rows": len(batch["start"]),
                     "start": integers(batch["start"]),
                     "end": integers(batch["end"]),
                     "keep": mine,
@@ -165,7 +164,7 @@ class _Reading:
                     ]
             self.rows.add(
                 **shared,
-                category=_same("kernel", shared["n_rows"]),
+                category=_same("kernel", len(batch["start"])),
                 name=texts([n if n is not None else "(unnamed kernel)" for n in named]),
                 grid=triples(batch["gridX"], batch["gridY"], batch["gridZ"]),
                 block=triples(batch["blockX"], batch["blockY"], batch["blockZ"]),
@@ -176,7 +175,7 @@ class _Reading:
             names = [f"Memcpy {_COPY_NAMES[k]}" if k in _COPY_NAMES else "Memcpy" for k in batch["copyKind"]]
             self.rows.add(
                 **shared,
-                category=_same("memcpy", shared["n_rows"]),
+                category=_same("memcpy", len(batch["start"])),
                 name=texts(names),
                 n_bytes=integers(batch["bytes"]),
             )
@@ -185,8 +184,8 @@ class _Reading:
         for batch, shared in self._device_batches(_FILLS, "bytes"):
             self.rows.add(
                 **shared,
-                category=_same("memset", shared["n_rows"]),
-                name=_same("Memset (Device)", shared["n_rows"]),
+                category=_same("memset", len(batch["start"])),
+                name=_same("Memset (Device)", len(batch["start"])),
                 n_bytes=integers(batch["bytes"]),
             )
 
@@ -194,9 +193,9 @@ class _Reading:
         """Hand over graphs that were recorded as a whole: each stands for all that its launch did."""
         n_graphs = 0
         for batch, shared in self._device_batches(_GRAPHS, "graphId"):
-            n_graphs += shared["n_rows"]
+            n_graphs += len(batch["start"])
             names = ["CUDA graph" if number is None else f"CUDA graph {number}" for number in batch["graphId"]]
-            self.rows.add(**shared, category=_same("kernel", shared["n_rows"]), name=texts(names))
+            self.rows.add(**shared, category=_same("kernel", len(batch["start"])), name=texts(names))
         if n_graphs:
             self.notes.append(
                 f"{n_graphs:,} launches of CUDA graphs are recorded as one piece of work each, what is communication"
@@ -215,7 +214,6 @@ class _Reading:
             drivers = [c == _DRIVER or (n.startswith("cu") and not n.startswith("cuda"))
                        for c, n in zip(batch["eventClass"], names, strict=True)]  # fmt: skip
             self.rows.add(
-                n_rows=len(names),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -236,7 +234,6 @@ class _Reading:
             waits = [kind == _STREAM_WAIT for kind in batch["syncType"]]
             stream, correlation = records.of(process, nonzero(integers(batch["eventSyncId"])), pa.array(waits))
             self.rows.add(
-                n_rows=n_rows,
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -281,7 +278,6 @@ class _Reading:
             said = [t if t is not None else r for t, r in zip(batch["text"], registered, strict=True)]
             found = [_operator(text) if text is not None else ("annotation", "(unnamed range)", None) for text in said]
             self.rows.add(
-                n_rows=len(found),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=is_range if mine is None else pc.and_(mine, is_range),

@@ -142,7 +142,6 @@ class _Recording:
     ) -> dict[str, Any]:
         """Return what the columns of kernels and copies share."""
         return {
-            "n_rows": len(names),
             "start": integers(batch["start"]),
             "end": integers(batch["end"]),
             "category": texts([category] * len(names)),
@@ -193,7 +192,6 @@ class _Recording:
             ]
             is_call = pa.array([category == "runtime" for category, _, _ in found], pa.bool_())
             self.rows.add(
-                n_rows=len(found),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,

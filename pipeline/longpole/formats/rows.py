@@ -30,12 +30,11 @@ class Rows:
     dropped: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
 
-    def add(self, n_rows: int, start: pa.Array, end: pa.Array, keep: pa.Array | None = None, **columns: Any) -> None:
+    def add(self, start: pa.Array, end: pa.Array, keep: pa.Array | None = None, **columns: Any) -> None:
         """Hand on those rows that have a start, a device that can be and, where given, a true in `keep`.
 
         Args:
-            n_rows: As many as each column has.
-            start: int64, ns.
+            start: int64, ns; each other column has as many rows.
             end: Likewise; None where the event did not finish.
             keep: Of the others it is counted elsewhere why they are not.
             columns: Other columns of RAW_SCHEMA; absent ones are NULL.
@@ -55,10 +54,11 @@ class Rows:
         columns["duration_ns"] = pc.subtract(
             pc.if_else(usable, end, None), pc.if_else(usable, start, pa.scalar(0, pa.int64()))
         )
-        table = pa.Table.from_arrays([_column(f, columns, n_rows, kept) for f in RAW_SCHEMA], schema=RAW_SCHEMA)
-        if not table.num_rows:
+        n_kept = count(kept)
+        if not n_kept:
             return
-        self.n_stored += table.num_rows
+        self.n_stored += n_kept
+        table = pa.Table.from_arrays([_column(f, columns, kept, n_kept) for f in RAW_SCHEMA], schema=RAW_SCHEMA)
         wrong = pc.or_kleene(
             pc.less(table["start_ns"], 0),
             pc.invert(_between(table["duration_ns"], 0, _WEEK_NS, null=True)),
@@ -118,8 +118,8 @@ def _between(values: pa.Array | pa.ChunkedArray, low: int, high: int, *, null: b
     return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), null)
 
 
-def _column(told: pa.Field, columns: dict[str, Any], n_rows: int, kept: pa.Array) -> pa.Array:
+def _column(told: pa.Field, columns: dict[str, Any], kept: pa.Array, n_kept: int) -> pa.Array:
     values = columns.get(told.name)
     if values is None:
-        return pa.nulls(count(kept), told.type)
+        return pa.nulls(n_kept, told.type)
     return values.filter(kept).cast(told.type)

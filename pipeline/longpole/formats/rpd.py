@@ -143,7 +143,6 @@ class _Reading:
             sizes = [self._size(c, call) for c, call in zip(categories, launched_by, strict=True)]
             shapes = [self._shape(c, call) for c, call in zip(categories, launched_by, strict=True)]
             self.rows.add(
-                n_rows=len(kinds),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -186,7 +185,6 @@ class _Reading:
             told = self._strings.first(batch["args_id"])
             found = [self._call(*row) for row in zip(batch["id"], names, told, strict=True)]
             self.rows.add(
-                n_rows=len(found),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
