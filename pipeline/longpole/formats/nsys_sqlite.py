@@ -119,14 +119,9 @@ class _Reading:
         """Return the processes of global ids, and which rows belong to one that is a rank; count the others."""
         whole = pc.bit_wise_and(pc.shift_right(ids, 24), (1 << 40) - 1)
         process = pc.bit_wise_and(whole, self._mask)
-        if not self._processes:
-            return process, None
-        mine = pc.is_in(whole, value_set=integers(sorted(self._processes)))
-        if len(self._processes) == 1:
-            mine = pc.or_(mine, pc.is_null(ids))
-        if others := len(ids) - count(mine):
-            self.rows.skipped[what] += others
-        return process, mine
+        if len(self._processes) == 1:  # what does not say its process is of the only one
+            whole = pc.fill_null(whole, *self._processes)
+        return process, self.rows.of_ranks(whole, self._processes, what)
 
     def _batches(self, table: str, *columns: tuple[str, Kind]) -> Iterator[dict[str, list[Any]]]:
         names = [name for name, _ in columns]
@@ -290,8 +285,6 @@ class _Reading:
 
     def facts(self) -> DumpFacts:
         """Return what the export says besides its rows."""
-        rows = self.rows
-        n_skipped = rows.skipped.total()
         return DumpFacts(
             format=NAME,
             schema=self._schema(),
@@ -299,15 +292,8 @@ class _Reading:
             host=self._host(),
             devices=self._devices(),
             processes=tuple(sorted({p & self._mask for p in self._processes})),
-            n_events=rows.n_stored + n_skipped + rows.n_dropped,
-            n_stored=rows.n_stored,
-            n_skipped=n_skipped,
-            n_dropped=rows.n_dropped,
-            n_bad_times=rows.n_bad_times,
-            skipped=tuple(sorted(rows.skipped.items())),
-            samples=(*self.file.damage, *rows.samples()),
-            is_truncated=bool(self.file.damage),
             notes=(*self.notes, *self._missing()),
+            **self.rows.counted(self.file.damage),
         )
 
     def _missing(self) -> Iterator[str]:

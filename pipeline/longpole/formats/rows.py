@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,7 +78,30 @@ class Rows:
         """How many rows were lost."""
         return self.dropped.total()
 
-    def samples(self) -> tuple[str, ...]:
+    def of_ranks(self, process: pa.Array, ranks: Set[int], what: str) -> pa.Array | None:
+        """Return which rows belong to a process that is a rank, None for all; the others are skipped as `what`."""
+        if not ranks:
+            return None
+        mine = pc.is_in(process, value_set=integers(sorted(ranks)))
+        if others := mine.false_count:
+            self.skipped[what] += others
+        return mine
+
+    def counted(self, damage: Sequence[str]) -> dict[str, Any]:
+        """Return the fields of DumpFacts that say what became of a file's rows, where `damage` is what it lost."""
+        n_skipped = self.skipped.total()
+        return {
+            "n_events": self.n_stored + n_skipped + self.n_dropped,
+            "n_stored": self.n_stored,
+            "n_skipped": n_skipped,
+            "n_dropped": self.n_dropped,
+            "n_bad_times": self.n_bad_times,
+            "skipped": tuple(sorted(self.skipped.items())),
+            "samples": (*damage, *self._samples()),
+            "is_truncated": bool(damage),
+        }
+
+    def _samples(self) -> tuple[str, ...]:
         """Return why rows were lost."""
         return tuple(f"{why}: {n:,}" for why, n in sorted(self.dropped.items()))[:_SAMPLES]
 
