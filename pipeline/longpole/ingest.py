@@ -19,7 +19,7 @@ from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
-from longpole.engine import connection, quoted
+from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, reader_for
@@ -311,7 +311,7 @@ def _link(
             con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
         known = catalog.relations()
         _code_texts(con, raw)
-        _copy_events(con, f"({known['events'].sql})", events)
+        n_events = _write_events(con, known["events"].sql, events)
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
@@ -324,12 +324,11 @@ def _link(
                 f"{task.dump.name} has kernels of {len(active)} devices; one dump has {MAX_DEVICES} at most"
             )
         for device, _, _, process, first_ns, last_ns, first_step, last_step, n_steps, unusable, repeated in active:
-            target = events
+            target, n_rows = events, n_events
             if len(active) < len([d for d in devices if d[0] is not None]) or len(active) > 1:
                 target = folder / f"device{device}.parquet"
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
-                _copy_events(con, f"(FROM events WHERE {mine})", target)
-            n_rows = pq.read_metadata(target).num_rows
+                n_rows = _write_events(con, f"FROM events WHERE {mine}", target)
             staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
@@ -369,13 +368,9 @@ def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
     )
 
 
-def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> None:
-    # A total order, so that two runs give the same bytes.
-    con.execute(
-        f"COPY (FROM {source} ORDER BY start_ns, row_id) TO {quoted(target)}"
-        " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2,"
-        f" ROW_GROUP_SIZE {EVENTS_PER_ROW_GROUP})"
-    )
+def _write_events(con: duckdb.DuckDBPyConnection, select: str, target: Path) -> int:
+    """Write events in a total order, so that two runs give the same bytes; return how many there are."""
+    return write_ordered(con, select, "start_ns, row_id", target, group_rows=EVENTS_PER_ROW_GROUP)
 
 
 def _merge(
