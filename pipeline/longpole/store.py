@@ -361,14 +361,23 @@ class Store:
         Raises:
             StoreError: The store cannot be read.
         """
+        sizes = {path: told["size"] for path, told in self.listing(run).items()}
+        return {f for f in files if sizes.get(f.path) == f.n_bytes}
+
+    def listing(self, run: str, folder: str = "") -> dict[str, dict[str, Any]]:
+        """Return what the file system tells of each file below a folder of a run, by its path below the run's.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
         self.fs.invalidate_cache()
-        try:  # listed, as a request for each of a large run's files would take an hour
-            found = self.fs.find(self.path("runs", check_run_name(run)), detail=True)
+        listed = self.path("runs", check_run_name(run), folder)
+        try:  # as a request for each of a large run's files would take an hour
+            found = self.fs.find(listed, detail=True)
         except remote.failures() as error:
-            raise StoreError(f"{self.path('runs', run)} cannot be read: {remote.reason(error)}") from error
-        sizes = {self.fs._strip_protocol(path): told["size"] for path, told in found.items()}
-        folder = self.fs._strip_protocol(self.path("runs", run))
-        return {f for f in files if sizes.get(f"{folder}/{f.path}") == f.n_bytes}
+            raise StoreError(f"{listed} cannot be read: {remote.reason(error)}") from error
+        base = self.fs._strip_protocol(self.path("runs", run))
+        return {self.fs._strip_protocol(path).removeprefix(f"{base}/"): told for path, told in found.items()}
 
     def move(self, run: str, source: str, target: str) -> None:
         """Move a file inside a run.
