@@ -131,6 +131,20 @@ def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
         assert set(again.files) == set(made.files)
 
 
+def test_a_dump_of_two_devices_is_read_again_where_the_events_of_one_are_gone(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    dump = _dump(tmp_path / "rank0.json", 0, [1, 2], devices=2)
+    made = make_run(store, "two", [dump])
+    path = Path(store.path("runs", "two", made.of("events")[1].path))
+    whole = path.read_bytes()
+    path.unlink()
+
+    again = make_run(store, "two", [dump])
+
+    assert path.read_bytes() == whole
+    assert set(again.files) == set(made.files)
+
+
 def test_a_dump_of_a_thousand_devices_is_refused(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
 

@@ -13,6 +13,7 @@ import duckdb
 import fsspec
 import pytest
 
+from flight_cases import lost_rank_5, write_dumps
 from longpole import catalog, cli
 from longpole.discover import find
 from longpole.errors import LongpoleError, StoreError
@@ -22,6 +23,7 @@ from longpole.store import Manifest, PublishedFile, Store
 from pipeline_inline import make_run
 from s3_server import BUCKET, S3, running_s3
 from store_tree import tree
+from timeline_cases import pipeline, write_job
 
 WORKED = Path(__file__).parents[1] / "fixtures" / "worked"
 
@@ -103,6 +105,22 @@ def test_dumps_on_s3_are_fetched_once_and_give_the_same_events(s3: S3, tmp_path:
         f.digest for f in local.manifest("worked").of("events")
     ]
     assert {key: n for key, n in s3.fetched.items() if key in sizes} == {key: [size] for key, size in sizes.items()}
+
+
+def test_op_timelines_and_flight_recorders_dumps_on_s3_are_fetched_once(s3: S3, tmp_path: Path) -> None:
+    store = Store(f"s3://{BUCKET}/others")
+    timeline = write_job(tmp_path / "trace-job.parquet", pipeline(2, 2, 3, lambda op: 1000, step=1))
+    for run, dumps in {
+        "job": [timeline],
+        "hang": sorted(write_dumps(tmp_path / "hang", lost_rank_5()).iterdir()),
+    }.items():
+        for dump in dumps:
+            fsspec.filesystem("s3").put_file(str(dump), f"{BUCKET}/{run}/{dump.name}")
+        s3.fetched.clear()
+        made = make_run(store, run, [f"s3://{BUCKET}/{run}"])
+        assert all(d.error is None for d in made.dumps)
+        fetched = {key: n for key, n in s3.fetched.items() if key.startswith(f"{run}/")}
+        assert fetched == {f"{run}/{dump.name}": [dump.stat().st_size] for dump in dumps}
 
 
 def test_the_command_takes_urls_for_dumps_and_store(

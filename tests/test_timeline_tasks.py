@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from longpole import timelines
+from longpole.analyze import analyze_run
 from longpole.errors import DumpError, LongpoleError
 from longpole.formats import op_timeline
 from longpole.session import Session
@@ -102,7 +103,7 @@ def test_ops_that_are_gone_are_said_with_the_cure(whole: tuple[Store, Manifest])
     (file,) = manifest.of("timeline_ops")
     Path(store.path("runs", "job", file.path)).unlink()
     with pytest.raises(LongpoleError, match="gone or damaged") as caught:
-        timelines.answers(store, manifest, {}, inline, 1 << 30)
+        analyze_run(store, "job", run_tasks=inline)
     assert "longpole ingest" in caught.value.cure
 
 

@@ -24,6 +24,7 @@ from longpole.events import SCHEMA_VERSION
 from longpole.remote import StepRange
 from longpole.store import (
     DUMP_TABLE,
+    SOURCES,
     DumpEntry,
     Manifest,
     PublishedFile,
@@ -56,8 +57,7 @@ class Told:
 
     def key(self) -> str:
         """Return a hash of it all."""
-        told = (self.dumps, self.topology, self.parallel, *([self.figures] if self.figures else []))
-        return key_of(msgspec.json.encode(told).decode())
+        return key_of(msgspec.json.encode(self).decode())
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,11 @@ def analyze_run(
         if not is_analyzed(manifest):
             refuse_pruned(manifest, "to make its answers anew")
         return manifest
-    events, ops = manifest.of("events"), manifest.of(timelines.TABLE)
-    records = manifest.of(flights.TABLE)
-    if not events and not ops and not records:
+    sources = manifest.sources()
+    if not sources:
         raise LongpoleError(f"run {run!r} has no events", "Ingest its dumps: longpole ingest DUMPS --name " + run)
     whole = store.whole(run, manifest.files)
-    for file in events:
+    for file in sources:
         if file not in whole:
             raise LongpoleError(
                 f"{store.path('runs', run, file.path)} is gone or damaged",
@@ -114,7 +113,7 @@ def analyze_run(
 
     known: dict[str, list[PublishedFile]] = {}
     for file in manifest.files:
-        if file.table not in ("events", timelines.TABLE, flights.TABLE):
+        if file.table not in SOURCES:
             known.setdefault(file.inputs, []).append(file)
     known = {inputs: files for inputs, files in known.items() if whole.issuperset(files)}
 
@@ -132,7 +131,7 @@ def analyze_run(
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
     marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
-    if events:
+    if manifest.of("events"):
         marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
         marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
         told = Told(dumps=manifest.dumps, figures=settings.figures())
@@ -141,7 +140,7 @@ def analyze_run(
     marts += flights.answers(store, manifest, known, run_tasks, memory)
     told = Told(dumps=manifest.dumps)
     marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
-    files = (*events, *ops, *records, *rank_files, *marts)
+    files = (*sources, *rank_files, *marts)
     if _replayed(files) == _replayed(manifest.files):  # a what-if replayed these very steps
         files += manifest.of("step_replays")
     updated = msgspec.structs.replace(manifest, tool_version=__version__, files=files, analyzed=_analysis_key(manifest))
@@ -162,8 +161,9 @@ def _analysis_key(manifest: Manifest) -> str:
     """Return the hash of all that answers follow from; of dumps what they hold, not the events, which may be pruned."""
     sql = catalog.fingerprint(*(scope for level in ("rank", "run") for scope in catalog.LEVELS[level]))
     settings = config.parse(manifest.config, "config.toml")
-    told = Told(manifest.dumps, manifest.topology, settings.parallel, figures=settings.figures())
-    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), sorted(settings.phases.items()), told.key())
+    phases = tuple(settings.phases.items())
+    told = Told(manifest.dumps, manifest.topology, settings.parallel, phases, settings.figures())
+    return key_of(__version__, SCHEMA_VERSION, sql, settings.ingest_key(), told.key())
 
 
 def _replayed(files: Sequence[PublishedFile]) -> set[PublishedFile]:

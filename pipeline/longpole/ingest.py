@@ -19,12 +19,22 @@ from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import RunConfig
 from longpole.discover import Candidate, rank_from_name
-from longpole.engine import connection, quoted
+from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, reader_for
 from longpole.formats.probe import head_of
-from longpole.store import DumpEntry, Manifest, PublishedFile, RankPlace, Store, content_of, file_digest, key_of
+from longpole.store import (
+    SOURCES,
+    DumpEntry,
+    Manifest,
+    PublishedFile,
+    RankPlace,
+    Store,
+    content_of,
+    file_digest,
+    key_of,
+)
 
 EVENTS_PER_ROW_GROUP = 100_000
 """Rows of a row group of events: in order of start, so a query for a few steps reads a few of them."""
@@ -172,9 +182,9 @@ def read_dump(task: ReadTask) -> ReadResult:
             content = _content_of(task.dump, local)
             here = task.dump.url if local is None else str(local)
             if timelines.is_timeline(here):
-                return _read_timeline(task, store, folder, content)
+                return _read_timeline(task, store, folder, here, content)
             if flights.is_flight(here):
-                return _read_flight(task, store, folder, content)
+                return _read_flight(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -198,39 +208,33 @@ def read_dump(task: ReadTask) -> ReadResult:
         return ReadResult(task.dump, content, facts, devices)
 
 
-def _read_timeline(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
-    job = timelines.job_beside(task.dump.url)
+def _read_timeline(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
+    job = timelines.job_beside(task.dump.url)  # never beside the copy of a remote dump
     if (content, timelines.inputs_of(content, job)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
-    timeline = timelines.read_timeline(store, task.run, task.dump.url, told, job, folder, task.memory)
+    timeline = timelines.read_timeline(store, task.run, here, told, job, folder, task.memory)
     return ReadResult(task.dump, content, timeline=timeline)
 
 
-def _read_flight(task: ReadTask, store: Store, folder: Path, content: str) -> ReadResult:
+def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
     rank = flights.rank_of(task.dump.name, task.rank_pattern)
     content = key_of(content, rank)  # ranks that enqueued nothing leave the same bytes, and each is a dump
     if (content, flights.inputs_of(content, rank)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified, rank=rank)
     return ReadResult(
-        task.dump, content, timeline=flights.read_flight(store, task.run, task.dump.url, told, folder, task.memory)
+        task.dump, content, timeline=flights.read_flight(store, task.run, here, told, folder, task.memory)
     )
 
 
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
-    """Return (content, inputs) of every dump of the manifest whose events, or ops, are there, whole."""
+    """Return (content, inputs) of every dump of the manifest whose files, of all its ranks, are there, whole."""
     if manifest is None:
         return ()
-    ops = manifest.of(timelines.TABLE)
-    records = manifest.of(flights.TABLE)
-    whole = store.whole(manifest.run, (*manifest.of("events"), *ops, *records))
-    are_whole = whole.issuperset(ops)
-    return (
-        *((content_of(f), f.inputs) for f in manifest.of("events") if f in whole),
-        *sorted({(timelines.content_of(f), f.inputs) for f in ops if are_whole}),
-        *((timelines.content_of(f), f.inputs) for f in records if f in whole),
-    )
+    files = manifest.sources()
+    lost = {content_of(f) for f in set(files) - store.whole(manifest.run, files)}
+    return tuple(sorted({(content_of(f), f.inputs) for f in files if content_of(f) not in lost}))
 
 
 def _inputs_of(content: str, config_key: str) -> str:
@@ -307,7 +311,7 @@ def _link(
             con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
         known = catalog.relations()
         _code_texts(con, raw)
-        _copy_events(con, f"({known['events'].sql})", events)
+        n_events = _write_events(con, known["events"].sql, events)
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
         active = [d for d in devices if d[0] is not None and d[1] > 0] or devices[:1]
@@ -320,12 +324,11 @@ def _link(
                 f"{task.dump.name} has kernels of {len(active)} devices; one dump has {MAX_DEVICES} at most"
             )
         for device, _, _, process, first_ns, last_ns, first_step, last_step, n_steps, unusable, repeated in active:
-            target = events
+            target, n_rows = events, n_events
             if len(active) < len([d for d in devices if d[0] is not None]) or len(active) > 1:
                 target = folder / f"device{device}.parquet"
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
-                _copy_events(con, f"(FROM events WHERE {mine})", target)
-            n_rows = pq.read_metadata(target).num_rows
+                n_rows = _write_events(con, f"FROM events WHERE {mine}", target)
             staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
@@ -365,13 +368,9 @@ def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
     )
 
 
-def _copy_events(con: duckdb.DuckDBPyConnection, source: str, target: Path) -> None:
-    # A total order, so that two runs give the same bytes.
-    con.execute(
-        f"COPY (FROM {source} ORDER BY start_ns, row_id) TO {quoted(target)}"
-        " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION v2,"
-        f" ROW_GROUP_SIZE {EVENTS_PER_ROW_GROUP})"
-    )
+def _write_events(con: duckdb.DuckDBPyConnection, select: str, target: Path) -> int:
+    """Write events in a total order, so that two runs give the same bytes; return how many there are."""
+    return write_ordered(con, select, "start_ns, row_id", target, group_rows=EVENTS_PER_ROW_GROUP)
 
 
 def _merge(
@@ -396,12 +395,7 @@ def _merge(
         and (d.path not in replaced or d.dump in {r.content for r in results if r.is_known})
     ]
     kept_contents = {d.dump for d in kept}
-    files = [
-        f
-        for f in (before.files if before else ())
-        if (f.table != "events" or content_of(f) in kept_contents)
-        and (f.table not in (timelines.TABLE, flights.TABLE) or timelines.content_of(f) in kept_contents)
-    ]
+    files = [f for f in (before.files if before else ()) if f.table not in SOURCES or content_of(f) in kept_contents]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
     width = max([1, *(len(r.devices) for r in fresh)])
     entries = list(kept)

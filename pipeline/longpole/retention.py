@@ -8,7 +8,7 @@ import msgspec
 
 from longpole import config
 from longpole.errors import LongpoleError
-from longpole.store import Manifest, Store
+from longpole.store import Manifest, Store, gone
 
 
 def old_runs(store: Store, *, age_ns: int | None, keep: int | None, now: float) -> list[str]:
@@ -67,5 +67,14 @@ def _job(manifest: Manifest) -> str | None:
 
 def _written(store: Store, manifest: Manifest) -> float:
     """Return when the youngest of a run's events was written, in seconds since the epoch."""
-    times = (store.fs.modified(store.path("runs", manifest.run, f.path)) for f in manifest.of("events"))
-    return max(float(time.timestamp()) for time in times)
+    listed = store.listing(manifest.run, "events")
+    times: list[float] = []
+    for file in manifest.of("events"):
+        if file.path not in listed:
+            raise gone(store.path("runs", manifest.run, file.path), manifest.run)
+        told = listed[file.path]
+        time = told.get("mtime") or told.get("LastModified")
+        if time is None:  # a file system whose listings do not tell
+            time = store.fs.modified(store.path("runs", manifest.run, file.path))
+        times.append(float(time if isinstance(time, int | float) else time.timestamp()))
+    return max(times)

@@ -28,6 +28,9 @@ from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
+SOURCES = ("events", "timeline_ops", "flight_records")
+"""Tables whose files are made of dumps themselves; every other is an answer that follows from these."""
+
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")
 
 
@@ -164,12 +167,14 @@ class Manifest(msgspec.Struct, frozen=True):
             )
         )
 
+    def sources(self) -> tuple[PublishedFile, ...]:
+        """Return the files that are made of dumps themselves, table by table."""
+        return tuple(f for table in SOURCES for f in self.of(table))
+
 
 def without_events(manifest: Manifest) -> list[DumpEntry]:
     """Return the dumps whose events are gone: pruned. An op timeline and a flight recorder have none."""
-    kept = {content_of(f) for f in manifest.of("events")}
-    others = (*manifest.of("timeline_ops"), *manifest.of("flight_records"))
-    kept |= {PurePosixPath(f.path).name.split(".")[1] for f in others}
+    kept = {content_of(f) for f in manifest.sources()}
     return [d for d in manifest.dumps if d.error is None and d.dump not in kept]
 
 
@@ -217,8 +222,8 @@ def file_digest(path: Path) -> str:
 
 
 def content_of(file: PublishedFile) -> str:
-    """Return the hash of the dump that a file of events was made from."""
-    return PurePosixPath(file.path).name.partition(".")[0]
+    """Return the hash of the dump that a file of SOURCES was made from; before it stands what of it the file holds."""
+    return PurePosixPath(file.path).name.split(".")[0 if file.table == "events" else 1]
 
 
 def key_of(*parts: Any) -> str:
@@ -356,14 +361,23 @@ class Store:
         Raises:
             StoreError: The store cannot be read.
         """
+        sizes = {path: told["size"] for path, told in self.listing(run).items()}
+        return {f for f in files if sizes.get(f.path) == f.n_bytes}
+
+    def listing(self, run: str, folder: str = "") -> dict[str, dict[str, Any]]:
+        """Return what the file system tells of each file below a folder of a run, by its path below the run's.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
         self.fs.invalidate_cache()
-        try:  # listed, as a request for each of a large run's files would take an hour
-            found = self.fs.find(self.path("runs", check_run_name(run)), detail=True)
+        listed = self.path("runs", check_run_name(run), folder)
+        try:  # as a request for each of a large run's files would take an hour
+            found = self.fs.find(listed, detail=True)
         except remote.failures() as error:
-            raise StoreError(f"{self.path('runs', run)} cannot be read: {remote.reason(error)}") from error
-        sizes = {self.fs._strip_protocol(path): told["size"] for path, told in found.items()}
-        folder = self.fs._strip_protocol(self.path("runs", run))
-        return {f for f in files if sizes.get(f"{folder}/{f.path}") == f.n_bytes}
+            raise StoreError(f"{listed} cannot be read: {remote.reason(error)}") from error
+        base = self.fs._strip_protocol(self.path("runs", run))
+        return {self.fs._strip_protocol(path).removeprefix(f"{base}/"): told for path, told in found.items()}
 
     def move(self, run: str, source: str, target: str) -> None:
         """Move a file inside a run.

@@ -52,6 +52,13 @@ def test_run_names_the_first_cause_and_its_page_says_the_same(here: Path, capsys
     assert (here / "again.html").read_text() == html
 
 
+def test_ingest_counts_the_files_of_flight_records(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_dumps(here / "dumps", lost_rank_5())
+    code, out, err = run(capsys, "ingest", "dumps", "--name", "job")
+    assert (code, out) == (0, ["job"])
+    assert "wrote 8 files of flight records of run job\n" in err
+
+
 def test_a_job_that_does_not_hang_is_said_not_to(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_dumps(
         here / "dumps",

@@ -25,5 +25,5 @@ def analyze(
         manifest = analyze_run(
             target, run, run_tasks=work.runner("analyze"), memory=work.task_memory, has_what_ifs=what_if
         )
-    console.print(f"wrote {len(manifest.files) - len(manifest.of('events'))} files of answers of run {run}")
+    console.print(f"wrote {len(manifest.files) - len(manifest.sources())} files of answers of run {run}")
     print(run)

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from longpole import config as run_config
-from longpole import timelines, topology
+from longpole import flights, timelines, topology
 from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
 from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
@@ -29,6 +29,9 @@ RankOption = Annotated[
     ),
 ]
 
+
+_HELD = {"events": "events", timelines.TABLE: "ops", flights.TABLE: "flight records"}
+"""What the files of each of SOURCES hold, in words."""
 
 _HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands
 
@@ -52,8 +55,8 @@ def ingest(
     run = check_run_name(name or run_name(dumps))
     with Work(cluster.options(), console) as work, target.lock(run):
         manifest = read_into(target, run, dumps, config, rank_from, work, console)
-    files = [*manifest.of("events"), *manifest.of(timelines.TABLE)]
-    console.print(f"wrote {len(files)} files of {'events' if manifest.of('events') else 'ops'} of run {run}")
+    held = [words for table, words in _HELD.items() if manifest.of(table)]
+    console.print(f"wrote {len(manifest.sources())} files of {' and '.join(held) or 'events'} of run {run}")
     print(run)
 
 

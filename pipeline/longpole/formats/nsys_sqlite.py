@@ -119,14 +119,9 @@ class _Reading:
         """Return the processes of global ids, and which rows belong to one that is a rank; count the others."""
         whole = pc.bit_wise_and(pc.shift_right(ids, 24), (1 << 40) - 1)
         process = pc.bit_wise_and(whole, self._mask)
-        if not self._processes:
-            return process, None
-        mine = pc.is_in(whole, value_set=integers(sorted(self._processes)))
-        if len(self._processes) == 1:
-            mine = pc.or_(mine, pc.is_null(ids))
-        if others := len(ids) - count(mine):
-            self.rows.skipped[what] += others
-        return process, mine
+        if len(self._processes) == 1:  # what does not say its process is of the only one
+            whole = pc.fill_null(whole, *self._processes)
+        return process, self.rows.of_ranks(whole, self._processes, what)
 
     def _batches(self, table: str, *columns: tuple[str, Kind]) -> Iterator[dict[str, list[Any]]]:
         names = [name for name, _ in columns]
@@ -141,7 +136,6 @@ class _Reading:
             yield (
                 batch,
                 {
-                    "n_rows": len(batch["start"]),
                     "start": integers(batch["start"]),
                     "end": integers(batch["end"]),
                     "keep": mine,
@@ -165,7 +159,7 @@ class _Reading:
                     ]
             self.rows.add(
                 **shared,
-                category=_same("kernel", shared["n_rows"]),
+                category=_same("kernel", len(batch["start"])),
                 name=texts([n if n is not None else "(unnamed kernel)" for n in named]),
                 grid=triples(batch["gridX"], batch["gridY"], batch["gridZ"]),
                 block=triples(batch["blockX"], batch["blockY"], batch["blockZ"]),
@@ -176,7 +170,7 @@ class _Reading:
             names = [f"Memcpy {_COPY_NAMES[k]}" if k in _COPY_NAMES else "Memcpy" for k in batch["copyKind"]]
             self.rows.add(
                 **shared,
-                category=_same("memcpy", shared["n_rows"]),
+                category=_same("memcpy", len(batch["start"])),
                 name=texts(names),
                 n_bytes=integers(batch["bytes"]),
             )
@@ -185,8 +179,8 @@ class _Reading:
         for batch, shared in self._device_batches(_FILLS, "bytes"):
             self.rows.add(
                 **shared,
-                category=_same("memset", shared["n_rows"]),
-                name=_same("Memset (Device)", shared["n_rows"]),
+                category=_same("memset", len(batch["start"])),
+                name=_same("Memset (Device)", len(batch["start"])),
                 n_bytes=integers(batch["bytes"]),
             )
 
@@ -194,9 +188,9 @@ class _Reading:
         """Hand over graphs that were recorded as a whole: each stands for all that its launch did."""
         n_graphs = 0
         for batch, shared in self._device_batches(_GRAPHS, "graphId"):
-            n_graphs += shared["n_rows"]
+            n_graphs += len(batch["start"])
             names = ["CUDA graph" if number is None else f"CUDA graph {number}" for number in batch["graphId"]]
-            self.rows.add(**shared, category=_same("kernel", shared["n_rows"]), name=texts(names))
+            self.rows.add(**shared, category=_same("kernel", len(batch["start"])), name=texts(names))
         if n_graphs:
             self.notes.append(
                 f"{n_graphs:,} launches of CUDA graphs are recorded as one piece of work each, what is communication"
@@ -215,7 +209,6 @@ class _Reading:
             drivers = [c == _DRIVER or (n.startswith("cu") and not n.startswith("cuda"))
                        for c, n in zip(batch["eventClass"], names, strict=True)]  # fmt: skip
             self.rows.add(
-                n_rows=len(names),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -236,7 +229,6 @@ class _Reading:
             waits = [kind == _STREAM_WAIT for kind in batch["syncType"]]
             stream, correlation = records.of(process, nonzero(integers(batch["eventSyncId"])), pa.array(waits))
             self.rows.add(
-                n_rows=n_rows,
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -281,7 +273,6 @@ class _Reading:
             said = [t if t is not None else r for t, r in zip(batch["text"], registered, strict=True)]
             found = [_operator(text) if text is not None else ("annotation", "(unnamed range)", None) for text in said]
             self.rows.add(
-                n_rows=len(found),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=is_range if mine is None else pc.and_(mine, is_range),
@@ -294,8 +285,6 @@ class _Reading:
 
     def facts(self) -> DumpFacts:
         """Return what the export says besides its rows."""
-        rows = self.rows
-        n_skipped = rows.skipped.total()
         return DumpFacts(
             format=NAME,
             schema=self._schema(),
@@ -303,15 +292,8 @@ class _Reading:
             host=self._host(),
             devices=self._devices(),
             processes=tuple(sorted({p & self._mask for p in self._processes})),
-            n_events=rows.n_stored + n_skipped + rows.n_dropped,
-            n_stored=rows.n_stored,
-            n_skipped=n_skipped,
-            n_dropped=rows.n_dropped,
-            n_bad_times=rows.n_bad_times,
-            skipped=tuple(sorted(rows.skipped.items())),
-            samples=(*self.file.damage, *rows.samples()),
-            is_truncated=bool(self.file.damage),
             notes=(*self.notes, *self._missing()),
+            **self.rows.counted(self.file.damage),
         )
 
     def _missing(self) -> Iterator[str]:

@@ -24,10 +24,19 @@ def head_of(file: BinaryIO) -> bytes:
         return head
 
 
+def head_at(url: str) -> bytes:
+    """Return as `head_of` does; of a remote file no more is fetched.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    return head_of(io.BytesIO(remote.head_of(url, HEAD_BYTES)))
+
+
 def refusal_of(url: str, name: str) -> DumpError | None:
     """Return why the file is no dump of a known format, and what to do; None where it is one."""
     try:
-        reader_for(head_of(io.BytesIO(remote.head_of(url, HEAD_BYTES))), name)
+        reader_for(head_at(url), name)
     except DumpError as error:
         return error
     except remote.failures() as error:

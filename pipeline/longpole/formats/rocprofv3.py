@@ -54,21 +54,13 @@ def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
     processes = processes or _apart(parts, path)
     for part in parts:
         part.regions(processes)
-    n_skipped = rows.skipped.total()
     return DumpFacts(
         format=NAME,
         schema="rocprofv3 rocpd 3",
         host=next((host for part in parts if (host := part.host())), None),
         devices=tuple(dict.fromkeys(d for part in parts for d in part.devices())),
         processes=tuple(sorted(processes)),
-        n_events=rows.n_stored + n_skipped + rows.n_dropped,
-        n_stored=rows.n_stored,
-        n_skipped=n_skipped,
-        n_dropped=rows.n_dropped,
-        n_bad_times=rows.n_bad_times,
-        skipped=tuple(sorted(rows.skipped.items())),
-        samples=(*file.damage, *rows.samples()),
-        is_truncated=bool(file.damage),
+        **rows.counted(file.damage),
     )
 
 
@@ -142,7 +134,6 @@ class _Recording:
     ) -> dict[str, Any]:
         """Return what the columns of kernels and copies share."""
         return {
-            "n_rows": len(names),
             "start": integers(batch["start"]),
             "end": integers(batch["end"]),
             "category": texts([category] * len(names)),
@@ -180,20 +171,19 @@ class _Recording:
             work = self._work(batch, "memcpy", names, devices)
             if not processes:
                 self.processes.update(work["process"].drop_null().to_pylist())
-            mine = self._mine(work["process"], processes, "copies of processes without kernels")
+            mine = self.rows.of_ranks(work["process"], processes, "copies of processes without kernels")
             self.rows.add(**work, keep=mine, n_bytes=integers(batch["size"]))
 
     def regions(self, processes: set[int]) -> None:
         for batch in self._batches(_REGIONS, "pid", "tid", "start", "end", "name_id", "event_id", "extdata"):
             process = integers(self._pids.first(batch["pid"]))
-            mine = self._mine(process, processes, "regions of processes without kernels")
+            mine = self.rows.of_ranks(process, processes, "regions of processes without kernels")
             found = [
                 self._region(*row)
                 for row in zip(self._strings.first(batch["name_id"]), batch["event_id"], batch["extdata"], strict=True)
             ]
             is_call = pa.array([category == "runtime" for category, _, _ in found], pa.bool_())
             self.rows.add(
-                n_rows=len(found),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -203,15 +193,6 @@ class _Recording:
                 thread=integers(self._tids.first(batch["tid"])),
                 correlation_id=nonzero(pc.if_else(is_call, integers([number for _, _, number in found]), None)),
             )
-
-    def _mine(self, process: pa.Array, processes: set[int], what: str) -> pa.Array | None:
-        """Return which rows belong to a process that is a rank; count the others."""
-        if not processes:
-            return None
-        mine = pc.is_in(process, value_set=integers(sorted(processes)))
-        if others := mine.false_count:
-            self.rows.skipped[what] += others
-        return mine
 
     def _region(self, name: str | None, event: int | None, extra: str | None) -> tuple[str, str, int | None]:
         """Return category, name and call number of a region; what a marker says is in what is stored besides."""

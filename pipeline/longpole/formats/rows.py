@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +30,11 @@ class Rows:
     dropped: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
 
-    def add(self, n_rows: int, start: pa.Array, end: pa.Array, keep: pa.Array | None = None, **columns: Any) -> None:
+    def add(self, start: pa.Array, end: pa.Array, keep: pa.Array | None = None, **columns: Any) -> None:
         """Hand on those rows that have a start, a device that can be and, where given, a true in `keep`.
 
         Args:
-            n_rows: As many as each column has.
-            start: int64, ns.
+            start: int64, ns; each other column has as many rows.
             end: Likewise; None where the event did not finish.
             keep: Of the others it is counted elsewhere why they are not.
             columns: Other columns of RAW_SCHEMA; absent ones are NULL.
@@ -55,10 +54,11 @@ class Rows:
         columns["duration_ns"] = pc.subtract(
             pc.if_else(usable, end, None), pc.if_else(usable, start, pa.scalar(0, pa.int64()))
         )
-        table = pa.Table.from_arrays([_column(f, columns, n_rows, kept) for f in RAW_SCHEMA], schema=RAW_SCHEMA)
-        if not table.num_rows:
+        n_kept = count(kept)
+        if not n_kept:
             return
-        self.n_stored += table.num_rows
+        self.n_stored += n_kept
+        table = pa.Table.from_arrays([_column(f, columns, kept, n_kept) for f in RAW_SCHEMA], schema=RAW_SCHEMA)
         wrong = pc.or_kleene(
             pc.less(table["start_ns"], 0),
             pc.invert(_between(table["duration_ns"], 0, _WEEK_NS, null=True)),
@@ -78,7 +78,30 @@ class Rows:
         """How many rows were lost."""
         return self.dropped.total()
 
-    def samples(self) -> tuple[str, ...]:
+    def of_ranks(self, process: pa.Array, ranks: Set[int], what: str) -> pa.Array | None:
+        """Return which rows belong to a process that is a rank, None for all; the others are skipped as `what`."""
+        if not ranks:
+            return None
+        mine = pc.is_in(process, value_set=integers(sorted(ranks)))
+        if others := mine.false_count:
+            self.skipped[what] += others
+        return mine
+
+    def counted(self, damage: Sequence[str]) -> dict[str, Any]:
+        """Return the fields of DumpFacts that say what became of a file's rows, where `damage` is what it lost."""
+        n_skipped = self.skipped.total()
+        return {
+            "n_events": self.n_stored + n_skipped + self.n_dropped,
+            "n_stored": self.n_stored,
+            "n_skipped": n_skipped,
+            "n_dropped": self.n_dropped,
+            "n_bad_times": self.n_bad_times,
+            "skipped": tuple(sorted(self.skipped.items())),
+            "samples": (*damage, *self._samples()),
+            "is_truncated": bool(damage),
+        }
+
+    def _samples(self) -> tuple[str, ...]:
         """Return why rows were lost."""
         return tuple(f"{why}: {n:,}" for why, n in sorted(self.dropped.items()))[:_SAMPLES]
 
@@ -118,8 +141,8 @@ def _between(values: pa.Array | pa.ChunkedArray, low: int, high: int, *, null: b
     return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), null)
 
 
-def _column(told: pa.Field, columns: dict[str, Any], n_rows: int, kept: pa.Array) -> pa.Array:
+def _column(told: pa.Field, columns: dict[str, Any], kept: pa.Array, n_kept: int) -> pa.Array:
     values = columns.get(told.name)
     if values is None:
-        return pa.nulls(count(kept), told.type)
+        return pa.nulls(n_kept, told.type)
     return values.filter(kept).cast(told.type)

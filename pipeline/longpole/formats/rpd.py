@@ -139,11 +139,10 @@ class _Reading:
             process = integers(
                 [self._of_device.get(d) if o is None else o for o, d in zip(owners, batch["gpuId"], strict=True)]
             )
-            mine = self._mine(process, "operations of processes without kernels")
+            mine = self.rows.of_ranks(process, self._processes, "operations of processes without kernels")
             sizes = [self._size(c, call) for c, call in zip(categories, launched_by, strict=True)]
             shapes = [self._shape(c, call) for c, call in zip(categories, launched_by, strict=True)]
             self.rows.add(
-                n_rows=len(kinds),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -160,15 +159,6 @@ class _Reading:
         if n_unlinked:
             self.notes.append(f"{n_unlinked:,} operations have no call that launched them")
 
-    def _mine(self, process: pa.Array, what: str) -> pa.Array | None:
-        """Return which rows belong to a process that is a rank; count the others."""
-        if not self._processes:
-            return None
-        mine = pc.is_in(process, value_set=integers(sorted(self._processes)))
-        if others := mine.false_count:
-            self.rows.skipped[what] += others
-        return mine
-
     def _size(self, category: str, call: int | None) -> int | None:
         row = self._copies.row(call) if self._copies and category in {"memcpy", "memset"} else None
         return row[0] if row else None
@@ -181,12 +171,11 @@ class _Reading:
         columns = ("id", "pid", "tid", "start", "end", "apiName_id", "args_id")
         for batch in self._batches(_API, *columns):
             process = integers(batch["pid"])
-            mine = self._mine(process, "calls of processes without kernels")
+            mine = self.rows.of_ranks(process, self._processes, "calls of processes without kernels")
             names = self._strings.first(batch["apiName_id"])
             told = self._strings.first(batch["args_id"])
             found = [self._call(*row) for row in zip(batch["id"], names, told, strict=True)]
             self.rows.add(
-                n_rows=len(found),
                 start=integers(batch["start"]),
                 end=integers(batch["end"]),
                 keep=mine,
@@ -219,21 +208,12 @@ class _Reading:
 
     def facts(self) -> DumpFacts:
         """Return what the profile says besides its rows."""
-        rows = self.rows
-        n_skipped = rows.skipped.total()
         return DumpFacts(
             format=NAME,
             schema=f"RPD {self._version()}",
             processes=tuple(sorted(self._processes)),
-            n_events=rows.n_stored + n_skipped + rows.n_dropped,
-            n_stored=rows.n_stored,
-            n_skipped=n_skipped,
-            n_dropped=rows.n_dropped,
-            n_bad_times=rows.n_bad_times,
-            skipped=tuple(sorted(rows.skipped.items())),
-            samples=(*self.file.damage, *rows.samples()),
-            is_truncated=bool(self.file.damage),
             notes=tuple(self.notes),
+            **self.rows.counted(self.file.damage),
         )
 
     def _version(self) -> str:

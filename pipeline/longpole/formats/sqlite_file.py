@@ -32,7 +32,6 @@ _LARGEST_CELL = 16 << 20
 _STEPS = 100_000  # of SQLite's machine, between two looks at how many there were
 _MOST_LOOKS = 2_000  # before a row must have come
 _SPARE_BYTES = 1 << 30  # that a copy leaves free on the disk
-_COPY_BYTES = 4 << 20
 _MOST_TEXTS = 100_000  # held at once
 _MOST_TABLES = 4_096
 _COPY_AGAIN = "Copy or export it again."
