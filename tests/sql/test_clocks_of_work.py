@@ -327,7 +327,7 @@ def test_forward_on_the_main_thread_is_not_recomputed() -> None:
 
 def test_hardware_that_is_told_counts_before_the_table_except_a_peak_with_sparsity() -> None:
     con = analyzed(link([step(1, 0, 10_000), *product(100), kernel(2_000, 9_002_000, launch=600)]), device=H100)
-    [hardware] = [r for r in catalog.leading_to(["_hardware"], {"told_hardware", *catalog.data_names()})]
+    [hardware] = catalog.leading_to(["_hardware"], {"told_hardware", "params", *catalog.data_names()})
 
     def peaks(**told: Any) -> tuple[Any, ...]:
         con.execute("UPDATE told_hardware SET " + ", ".join(f"{k} = ${k}" for k in told), told)

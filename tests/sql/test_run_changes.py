@@ -27,6 +27,8 @@ def compared(*parts: Part) -> duckdb.DuckDBPyConnection:
                     "INSERT INTO step_parts VALUES (?, ?, ?, ?, ?, ?, ?)",
                     [run, step, dimension, item, kind, value, calls],
                 )
+    con.execute("CREATE TABLE rank_steps AS SELECT DISTINCT run, step FROM step_parts WHERE dimension = 'step'")
+    con.execute("CREATE TABLE step_path_kinds AS SELECT DISTINCT run, step FROM step_parts WHERE dimension = 'path'")
     for name in ("params", "run_parts", "run_changes"):
         con.execute(f"CREATE TABLE {name} AS {catalog.relations()[name].sql}")
     return con
