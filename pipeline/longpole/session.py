@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 
-from longpole import catalog, config
+from longpole import catalog, config, scratch
 from longpole.errors import LongpoleError, StoreError, UsageError
 from longpole.remote import LeanHandler
 from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
@@ -75,7 +74,7 @@ class Session:
             raise LongpoleError(f"there is no run {baseline!r} in {store.url}", "`longpole runs` lists them.")
         self._baseline = baseline
         self._views = views
-        self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
+        self._spill = scratch.folder()
         self.con = duckdb.connect()
         try:
             self._open(store, manifests, memory)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -23,7 +22,7 @@ import pyarrow as pa
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from longpole import __version__, remote
+from longpole import __version__, remote, scratch
 from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
@@ -392,7 +391,7 @@ class Store:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """Give a folder for temporary files, gone afterwards; it is this machine's, never the store's."""
-        with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+        with scratch.folder() as folder:
             yield Path(folder)
 
     def fetch(self, run: str, paths: list[str], folder: Path, rows: remote.StepRange | None = None) -> list[Path]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from longpole import scratch
 from longpole.cli.options import StoreOption, open_store, parse_steps, stderr
 from longpole.errors import LongpoleError
 from longpole.session import Session
@@ -41,7 +41,7 @@ def shell(
             "Get it: pip install duckdb-cli, or https://duckdb.org/install. Meanwhile `longpole query` answers the same"
             " SQL, and `longpole recipes` what people ask most.",
         )
-    with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+    with scratch.folder() as folder:
         copy = Path(folder) / "longpole.duckdb"
         with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
             session.copy_to(copy, chosen)
