@@ -272,6 +272,14 @@ def test_the_baseline_can_be_named(done: Done, capsys: pytest.CaptureFixture[str
     assert "--baseline 'none' is no run of" in capsys.readouterr().err
 
 
+def test_pages_go_to_a_folder(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder("a", start_us=0)
+
+    assert cli.main(["nightly", "root", "-o", "s3://bucket/pages"]) == 2
+    assert "-o s3://bucket/pages is a URL" in capsys.readouterr().err
+    assert done == []
+
+
 def test_a_batch_system_gets_one_json_object_a_line(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
     run_folder("a", start_us=0)
     Path("root", "b").mkdir()
@@ -309,10 +317,24 @@ def test_the_index_stands_alone_and_links_every_page(done: Done, capsys: pytest.
     block = json.loads(str(soup.select_one("#page-data").string))  # type: ignore[union-attr]
     assert [chart["id"] for chart in block["charts"]] == ["time-0", "shares-0"]
     assert len(block["datasets"]["trend"]["run"]) == 2 * 3  # step time, exposed comm, coverage
+
+
+def test_a_night_after_one_without_news_touches_no_file(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder("a", start_us=0)
+    run_folder("b", start_us=10_000_000)
+
+    def files(*folders: str) -> dict[Path, tuple[int, bytes]]:
+        paths = [p for folder in folders for p in Path(folder).rglob("*") if p.is_file()]
+        return {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in paths}
+
     night(capsys)
-    again = Path("out", "verdict.json").read_bytes(), Path("out", "index.html").read_bytes()
+    first = files("longpole-store", "out/runs", "out/compare")
     night(capsys)
-    assert (Path("out", "verdict.json").read_bytes(), Path("out", "index.html").read_bytes()) == again
+    second = files("longpole-store", "out")
+    assert first.items() < second.items()
+    assert {p.name for p in second.keys() - first.keys()} == {"index.html", "verdict.json", "junit.xml"}
+    night(capsys)
+    assert files("longpole-store", "out") == second
 
 
 def test_a_synth_run_goes_the_whole_way(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
