@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,31 +12,18 @@ import pytest
 from bs4 import BeautifulSoup
 
 from longpole import cli, synth
-from longpole.cli import nightly, options
+from longpole.cli import nightly
 from longpole.store import Store
-
-Done = list[tuple[str, str, int | None, int | None]]
+from pipeline_inline import Done, inline_commands
 
 
 @pytest.fixture
 def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Done:
-    """Return the list that tasks enter as they run, in this process: function, scope or file, rank, first step."""
-    ran: Done = []
-
-    def runner(self: Any, what: str) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
-        def run(task: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-            for t in tasks:
-                name = Path(t.dump.name).name if task.__name__ == "read_dump" else getattr(t, "scope", "whatif")
-                ran.append((task.__name__, name, getattr(t, "rank", None), getattr(t, "first_step", None)))
-            return [task(t) for t in tasks]
-
-        return run
-
+    """Return the list that tasks enter as they run, in this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LONGPOLE_STORE", raising=False)
-    monkeypatch.setattr(options.Work, "runner", runner)
     monkeypatch.setattr(nightly, "_pause", lambda seconds: None)
-    return ran
+    return inline_commands(monkeypatch)
 
 
 def trace(path: Path, rank: int, steps: Sequence[int], *, start_us: int = 0, length_us: int = 100) -> Path:
