@@ -11,6 +11,7 @@ from longpole import retention
 from longpole.analyze import is_analyzed
 from longpole.cli.options import StoreOption, open_store, stderr
 from longpole.errors import LongpoleError, UsageError
+from longpole.text import printable
 from longpole.units import bytes_text, parse_duration
 
 
@@ -36,7 +37,10 @@ def prune(
     age_ns = None if older_than is None else parse_duration(older_than, least_ns=0)
     console = stderr()
     target = open_store(store)
-    old = retention.old_runs(target, age_ns=age_ns, keep=keep, now=time.time())
+    manifests, unreadable = target.manifests()
+    for error in unreadable.values():
+        console.print(f"left as it is: {printable(error.fact)}")
+    old = retention.old_runs(target, manifests, age_ns=age_ns, keep=keep, now=time.time())
     total = 0
     for run in old:
         if not is_analyzed(target.manifest(run)):
