@@ -67,8 +67,8 @@ def analyzed(
     )
     con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
     con.execute(
-        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped"
-        " FROM range($1) AS t (n)",
+        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped,"
+        " 'kineto' AS format FROM range($1) AS t (n)",
         [len(dumps)],
     )
     load_phases(con, phases)

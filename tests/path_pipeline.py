@@ -63,7 +63,10 @@ class Pipeline:
         con.register("linked", table)
         con.execute("CREATE TABLE events AS SELECT 0::BIGINT AS dump_no, * FROM linked")
         con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
-        con.execute("CREATE TABLE dump_facts AS SELECT 0::BIGINT AS dump_no, FALSE AS is_truncated, 0 AS n_dropped")
+        con.execute(
+            "CREATE TABLE dump_facts AS SELECT 0::BIGINT AS dump_no, FALSE AS is_truncated, 0 AS n_dropped,"
+            " 'kineto' AS format"
+        )
         self._ask(con)
         make(con, ["rank_windows", "rank_collectives", "rank_chains"])
         return con

@@ -18,6 +18,7 @@ from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.flight_recorder import RAW_FLIGHT
 from longpole.formats.op_timeline import RAW_OPS
+from longpole.formats.timers_log import RAW_TIMERS
 from longpole.store import DUMP_TABLE
 
 Columns = list[tuple[str, str]]
@@ -53,6 +54,7 @@ GIVEN: dict[Scope, set[str]] = {
     "whatif": set(),
     "flight": {"raw_flight", "context"},
     "hang": {"flight_ranks"},
+    "timers": {"raw_timers", *DATA},
     "measures": {"dumps"},
     "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
@@ -89,6 +91,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "flight": {"lib", "flight"},
     "hang": {"lib", "flight", "hang"},
+    "timers": {"lib", "timers"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -176,13 +179,14 @@ def chain() -> dict[str, Columns]:
     raw = [*arrow_columns(RAW_SCHEMA), ("row_id", "BIGINT")]
     found |= evaluated("lib", {})
     found |= evaluated("dump", {"raw": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]})
+    facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT"), ("format", "VARCHAR")]
     rates = ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
     found |= evaluated(
         "rank",
         {
             "events": [("dump_no", "BIGINT"), *found["events"]],
             "context": [("rank", "INTEGER")],
-            "dump_facts": [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")],
+            "dump_facts": facts,
             "phase_patterns": PHASES,
             "told_hardware": [("device", "VARCHAR"), ("dtype", "VARCHAR"), *((n, "DOUBLE") for n in rates)],
         },
@@ -194,7 +198,6 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
     found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
-    facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")]
     known = {n: c for n, c in made("clock", "steps").items() if n in ("rank_clocks", "path_pieces")}
     given["dump_facts"] = facts
     intervals = [("point_no", "BIGINT"), ("dump_no", "BIGINT"), ("thread", "BIGINT")]
@@ -230,6 +233,7 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
+    found |= evaluated("timers", {"raw_timers": arrow_columns(RAW_TIMERS)})
     found |= evaluated("flight", {"raw_flight": arrow_columns(RAW_FLIGHT), "context": [("rank", "INTEGER")]})
     found |= evaluated("hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")]})
     found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
@@ -499,7 +503,7 @@ def test_every_row_of_data_has_every_value(name: str) -> None:
 
 
 def test_every_pattern_of_data_is_one_that_the_engine_knows() -> None:
-    for name in ("comm_patterns", "input_ranges", "step_classes"):
+    for name in ("comm_patterns", "input_ranges", "step_classes", "timer_ranges"):
         for row in catalog.data(name):
             duckdb.execute("SELECT regexp_matches('x', $1)", [row["pattern"]]).fetchall()
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, flights, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_dump_facts, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.remote import StepRange
@@ -455,16 +455,12 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
         con.execute(
             "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
         )
-    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")
-    if task.scope in ("rank", "path"):
-        con.executemany(
-            "INSERT INTO dump_facts VALUES ($1, $2, $3)",
-            [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
-        )
+    known = task.told.dumps if task.scope in ("rank", "path") else ()
+    load_dump_facts(con, [(d.is_truncated, d.n_dropped, d.format) for d in known])
 
 
 def _rows(name: str, task: AnalyzeTask) -> StepRange | None:

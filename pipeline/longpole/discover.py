@@ -17,7 +17,7 @@ from longpole.errors import DumpError, LongpoleError, UsageError
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
-_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet", *_DATABASES)
+_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".jsonl", ".jsonl.gz", ".parquet", *_DATABASES)
 
 _FLIGHT_NAME = re.compile(r"(?i)(?:^|[-_])(?:rank|nccl_trace|fr_trace)[-_]?\d{1,7}(?:\.(?:pkl|pickle))?$")
 """A flight recorder's dumps have no ending: the writer puts the rank behind a prefix, by default nccl_trace_rank_."""
@@ -33,7 +33,7 @@ _RANK_IN_NAME = tuple(
         r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
         # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
         r"(?i)(?:^|(?<!\d)(?<!ranks)(?<!step)(?<!steps)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
-        r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?$",
+        r"(?:\.pt)?(?:\.trace)?\.(?:jsonl?|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?$",
     )
 )
 """From the surest to the least: a name that says rank, a name that says worker, a number before the ending."""
@@ -183,7 +183,7 @@ def run_name(dumps: Sequence[str]) -> str:
     plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") or "/" for d in dumps]
     if len(plain) == 1 and _is_file_name(plain[0]):
         name = re.sub(
-            r"(?i)(\.pt)?(\.trace)?\.(json|parquet|sqlite3?|db|rpd)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name
+            r"(?i)(\.pt)?(\.trace)?\.(jsonl?|parquet|sqlite3?|db|rpd)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name
         )
     else:
         folders = [os.path.abspath(_folder_of(p)) for p in plain]  # noqa: PTH100  links keep their own name

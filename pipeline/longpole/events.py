@@ -116,4 +116,5 @@ class DumpFacts:
     processes: tuple[
         int, ...
     ] = ()  # where several worked on devices: each has its own ranks, and all its rows its number
+    are_processes_ranks: bool = False  # their numbers are the ranks'
     notes: tuple[str, ...] = field(default=())  # oddities, one sentence each, for a person

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.config import RunConfig
+from longpole.config import STEP_PATTERN, RunConfig
 from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, reader_for, timers_log
 from longpole.formats.probe import head_of
 from longpole.store import (
     SOURCES,
@@ -290,7 +290,7 @@ def _devices(
             )
         if pq.read_metadata(part).num_rows:
             found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
-        if len(found) > MAX_DEVICES:
+        if len(found) > MAX_DEVICES and not facts.are_processes_ranks:
             raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
     return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
 
@@ -304,7 +304,8 @@ def _link(
             " file_row_number = true)"
         )
         con.execute("CREATE TABLE context (base_ns BIGINT, step_pattern VARCHAR)")
-        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, task.step_pattern])
+        pattern = STEP_PATTERN if facts.format == timers_log.NAME else task.step_pattern  # its lines say their step
+        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, pattern])
         catalog.load_data(con, "comm_patterns", [{"pattern": p, "library": "run.toml"} for p in task.comm_kernels])
         events = folder / "events.parquet"
         for relation in catalog.needed("dump", {"raw", "context", "events", "dump_devices"}):
@@ -397,7 +398,7 @@ def _merge(
     kept_contents = {d.dump for d in kept}
     files = [f for f in (before.files if before else ()) if f.table not in SOURCES or content_of(f) in kept_contents]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
-    width = max([1, *(len(r.devices) for r in fresh)])
+    width = max([1, *(len(r.devices) for r in fresh if not _says_ranks(r))])
     entries = list(kept)
     for result in fresh:
         if result.timeline is not None:
@@ -417,7 +418,10 @@ def _merge(
             )
             continue
         for place, device in enumerate(result.devices):
-            rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
+            if _says_ranks(result):
+                rank = device.process or 0
+            else:
+                rank = ranks[result.content] * width + (place if width > 1 else 0)
             path = f"events/rank={rank:05d}/{result.content}.{device.inputs}.parquet"
             store.move(run, device.staged, path)
             files.append(
@@ -445,11 +449,16 @@ def _merge(
     return Manifest(run=run, config=config_text, dumps=tuple(entries), files=tuple(files))
 
 
+def _says_ranks(result: ReadResult) -> bool:
+    """Return whether the dump numbers its processes by the job's ranks."""
+    return result.facts is not None and result.facts.are_processes_ranks
+
+
 def _ranks_of(fresh: Sequence[ReadResult], has_others: bool, pattern: str | None) -> dict[str, int]:
     """Return the rank of each dump by content: the person's pattern, else the dump's own word, else its name."""
     ranks: dict[str, int] = {}
     unknown: list[str] = []
-    readable = [r for r in fresh if r.facts is not None]
+    readable = [r for r in fresh if r.facts is not None and not _says_ranks(r)]
     for result in readable:
         assert result.facts is not None
         if pattern is not None:
@@ -489,9 +498,9 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         *(["metadata that makes no sense"] if any("makes no sense" in n for n in facts.notes) else []),
     ]
     notes = list(facts.notes)
-    if facts.rank is None:
+    if facts.rank is None and not facts.are_processes_ranks:
         notes.append(f"the dump does not say its rank: taken as {rank}")
-    if len(result.devices) > 1:
+    if len(result.devices) > 1 and not facts.are_processes_ranks:
         notes.append(
             f"{len(facts.processes)} processes in one dump: one rank each"
             if len(facts.processes) > 1

@@ -54,6 +54,8 @@
 -- least_sparse_ratio DOUBLE A peak told that is this many times the dense one, to most_sparse_ratio, is that with sparsity:
 --     data sheets state twice the dense peak, rounded.
 -- most_sparse_ratio DOUBLE  As above.
+-- timer_slack_ratio DOUBLE Timers without starts that add up to more than their step by this may lie behind each other: 0.01.
+--     Logs round durations, a step of hundreds of milliseconds to one.
 --
 -- Scope: lib
 SELECT
@@ -90,4 +92,5 @@ SELECT
     3::BIGINT AS least_steps,
     0.5::DOUBLE AS alike_ratio,
     1.95::DOUBLE AS least_sparse_ratio,
-    2.05::DOUBLE AS most_sparse_ratio
+    2.05::DOUBLE AS most_sparse_ratio,
+    0.01::DOUBLE AS timer_slack_ratio

@@ -60,8 +60,9 @@ def reader_for(head: bytes, path: str) -> Reader:
     from longpole.formats.kineto import KinetoReader
     from longpole.formats.nsys_recipe import NsysRecipeReader
     from longpole.formats.sqlite_dump import SqliteReader
+    from longpole.formats.timers_log import TimersReader
 
-    for reader in (*_installed(), KinetoReader(), NsysRecipeReader(), SqliteReader()):
+    for reader in (*_installed(), TimersReader(), KinetoReader(), NsysRecipeReader(), SqliteReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))
