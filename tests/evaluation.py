@@ -28,13 +28,22 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
-    """Make a table of every relation of the scope that is not given; topology and parallel sizes may be left out."""
+    """Make a table of every relation of the scope that is not given; topology, sizes and telemetry may be left out."""
     con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
     sizes = ", ".join(f"{name} BIGINT" for name in get_type_hints(Parallel))
     con.execute(f"CREATE TABLE IF NOT EXISTS parallel ({sizes})")
-    known = {*given, "topology", "parallel", *catalog.data_names()}
+    samples = () if scope == "sampled" else ("telemetry", "rank_telemetry")
+    for name in samples:
+        create_empty(con, name)
+    known = {*given, "topology", "parallel", *samples, *catalog.data_names()}
     for relation in catalog.needed(scope, known):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
+
+
+def create_empty(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Make a relation without rows, unless it is there: what a run has that nothing says."""
+    columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
+    con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
 
 
 def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:

@@ -18,6 +18,7 @@ from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.flight_recorder import RAW_FLIGHT
 from longpole.formats.op_timeline import RAW_OPS
+from longpole.formats.telemetry_csv import RAW_TELEMETRY
 from longpole.formats.timers_log import RAW_TIMERS
 from longpole.store import DUMP_TABLE
 
@@ -55,6 +56,8 @@ GIVEN: dict[Scope, set[str]] = {
     "flight": {"raw_flight", "context"},
     "hang": {"flight_ranks"},
     "timers": {"raw_timers", *DATA},
+    "telemetry": {"raw_telemetry", *DATA},
+    "sampled": {"context"},
     "measures": {"dumps"},
     "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
@@ -65,15 +68,16 @@ GIVEN: dict[Scope, set[str]] = {
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
 _FLIGHT: set[Scope] = {"flight", "hang"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, "priced", "measures", "dump", "fleet"}
+_SAMPLED: set[Scope] = {"telemetry", "sampled"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, *_SAMPLED, "priced", "measures", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
     "dump": {"lib", "dump"},
     "rank": {"lib", "rank"},
     "clock": {"lib", "rank", "clock"},
-    "steps": {"lib", "rank", "clock", "steps"},
-    "run": _RUN - {"mfu"},
+    "steps": {"lib", "rank", "clock", "steps", "sampled"},
+    "run": (_RUN - {"mfu"}) | _SAMPLED,
     "mfu": _RUN,
     "measures": {*_RUN, "measures"},
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
@@ -92,6 +96,8 @@ BELOW: dict[Scope, set[Scope]] = {
     "flight": {"lib", "flight"},
     "hang": {"lib", "flight", "hang"},
     "timers": {"lib", "timers"},
+    "telemetry": {"lib", "telemetry"},
+    "sampled": {"lib", "rank", "clock", "telemetry", "sampled"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -196,7 +202,9 @@ def chain() -> dict[str, Columns]:
     topology = [("rank", "INTEGER"), *((n, "VARCHAR") for n in ("host", "node", "rack", "rail"))]
     parallel = [(n, "BIGINT") for n in get_type_hints(Parallel)]
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
-    found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
+    found |= evaluated("telemetry", {"raw_telemetry": arrow_columns(RAW_TELEMETRY)})
+    found |= evaluated("sampled", {**made("rank", "clock", "telemetry"), "context": [("rank", "INTEGER")]})
+    found |= evaluated("steps", {**made("rank", "clock", "sampled"), "dumps": dumps, "shard": shard})
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
     known = {n: c for n, c in made("clock", "steps").items() if n in ("rank_clocks", "path_pieces")}
     given["dump_facts"] = facts
@@ -217,7 +225,10 @@ def chain() -> dict[str, Columns]:
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    found |= evaluated(
+        "run",
+        {**made("rank", "clock", "steps", "paths", *_SAMPLED), "dumps": dumps, "parallel": parallel},
+    )
     answers = made("rank", "clock", "steps", "paths", "run")
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, flights, remote, timelines
+from longpole import __version__, catalog, flights, remote, telemetry, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import STEP_PATTERN, RunConfig
 from longpole.discover import Candidate, rank_from_name
@@ -65,6 +65,7 @@ class ReadTask:
     threads: int
     memory: int
     rank_pattern: str | None = None
+    utc_offset: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline, or a flight recorder's: no events
+    timeline: timelines.Timeline | None = (
+        None  # of a dump that is an op timeline, a flight recorder's or telemetry: no events
+    )
 
 
 def ingest_run(
@@ -154,6 +157,7 @@ def ingest_run(
                     threads,
                     memory,
                     rank_pattern,
+                    config.telemetry.utc_offset,
                 )
             )
     if tasks:
@@ -185,6 +189,8 @@ def read_dump(task: ReadTask) -> ReadResult:
                 return _read_timeline(task, store, folder, here, content)
             if flights.is_flight(here):
                 return _read_flight(task, store, folder, here, content)
+            if telemetry.is_telemetry(here):
+                return _read_telemetry(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -226,6 +232,14 @@ def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content:
     return ReadResult(
         task.dump, content, timeline=flights.read_flight(store, task.run, here, told, folder, task.memory)
     )
+
+
+def _read_telemetry(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
+    if (content, telemetry.inputs_of(content, task.utc_offset)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
+    samples = telemetry.read_telemetry(store, task.run, here, told, folder, task.memory, task.utc_offset)
+    return ReadResult(task.dump, content, timeline=samples)
 
 
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
@@ -545,6 +559,10 @@ def _refuse_mixtures(entries: Sequence[DumpEntry]) -> None:
     """An op timeline is a whole job: beside another, or beside profiler dumps, a run would be two."""
     jobs = {d.dump: d.path for d in entries if d.format == timelines.FORMAT}
     others = [d.path for d in entries if d.format != timelines.FORMAT]
+    if all(d.format == telemetry.FORMAT for d in entries):
+        raise LongpoleError(
+            f"{others[0]} is telemetry, and there is no dump that it could stand beside", "Name the run's dumps too."
+        )
     if len(jobs) > 1 or (jobs and others):
         shown = "\n".join(f"  {path}" for path in [*sorted(jobs.values()), *others][:5])
         raise LongpoleError(
@@ -558,7 +576,7 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
     """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
     by_rank: dict[int, list[DumpEntry]] = {}
     for entry in entries:
-        if entry.format != flights.FORMAT:  # it goes on while a profiler records
+        if entry.format not in (flights.FORMAT, telemetry.FORMAT):  # they go on while a profiler records
             by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))

@@ -28,7 +28,7 @@ from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
-SOURCES = ("events", "timeline_ops", "flight_records")
+SOURCES = ("events", "timeline_ops", "flight_records", "telemetry")
 """Tables whose files are made of dumps themselves; every other is an answer that follows from these."""
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")

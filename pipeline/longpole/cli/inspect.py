@@ -8,7 +8,7 @@ import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
-from longpole import flights, timelines
+from longpole import flights, telemetry, timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
@@ -34,6 +34,10 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
                 continue
             if flights.is_flight(candidate.url):
                 for line in flights.described(candidate.url, candidate.name):
+                    print(f"  {printable(line)}")
+                continue
+            if telemetry.is_telemetry(candidate.url):
+                for line in telemetry.described(candidate.url, candidate.name):
                     print(f"  {printable(line)}")
                 continue
             with fsspec.open(candidate.url, "rb") as file:

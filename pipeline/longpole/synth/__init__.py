@@ -103,6 +103,7 @@ _LIST = (
         is_seeded=True,
     ),
     _straggler("compute", "the same, one device has a slow clock: all its kernels take longer"),
+    _straggler("clock", "the same, and telemetry.csv has the devices' clocks: it says why those kernels take longer"),
     _straggler("host", "the same, one host is slow: its launches come late and the device runs dry"),
     _straggler("input", "the same, one rank's batches come late"),
     _straggler("gc", "the same, now and then a host pauses, another rank each time"),
@@ -124,7 +125,7 @@ def write(
     gzip: bool = False,
     seed: int | None = None,
 ) -> list[Path]:
-    """Write one dump per rank into `folder` and truth.json beside them; return the dumps by rank.
+    """Write one dump per rank into `folder`, truth.json and what telemetry there is beside them; return the dumps.
 
     Equal arguments give equal bytes. Memory does not grow with `steps`; one file per rank is open at once.
 
@@ -145,6 +146,8 @@ def write(
         paths = _write_kineto(made, folder, truths, compress=gzip)
     else:
         paths = _write_events(made, folder, truths)
+    if made.telemetry is not None:
+        (folder / "telemetry.csv").write_text("".join(f"{line}\n" for line in made.telemetry()), encoding="utf-8")
     _write_truth(folder / "truth.json", scenario, made, pa.concat_tables([truth.steps() for truth in truths]))
     return paths
 
