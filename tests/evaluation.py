@@ -32,7 +32,7 @@ def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str])
     con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
     sizes = ", ".join(f"{name} BIGINT" for name in get_type_hints(Parallel))
     con.execute(f"CREATE TABLE IF NOT EXISTS parallel ({sizes})")
-    samples = () if scope == "sampled" else ("telemetry", "rank_telemetry")
+    samples = ("telemetry", "rank_telemetry") if scope in ("steps", "run") else ()
     for name in samples:
         create_empty(con, name)
     known = {*given, "topology", "parallel", *samples, *catalog.data_names()}

@@ -61,6 +61,9 @@ per_update = 8
 [topology]
 file = "hosts.csv"
 
+[telemetry]
+utc_offset = "-05:30"
+
 [run]
 job = "nightly"
 workload = "8b-pretrain"
@@ -106,6 +109,7 @@ def test_every_promised_key_is_taken() -> None:
     assert config.parallel.virtual_stages == 1
     assert config.steps.marker == r"^Step (\d+)$"
     assert config.topology.file == "hosts.csv"
+    assert config.telemetry.utc_offset == "-05:30"
     assert config.run.workload == "8b-pretrain"
     assert config.comm.kernels == ["^my_all_reduce", "sharp"]
     assert config.phases["forward"] == "^forward"
@@ -162,7 +166,7 @@ def test_an_unknown_key_names_the_nearest_one(text: str, fact: str, cure: str) -
 
 def test_an_unknown_section_like_no_other_names_them_all() -> None:
     assert refused("[zzz]\n").cure == (
-        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [run], [comm], [phases], [gates]."
+        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [telemetry], [run], [comm], [phases], [gates]."
     )
 
 
@@ -267,6 +271,7 @@ def test_only_what_links_events_makes_dumps_be_read_again() -> None:
             "scored_targets_per_step = 8 is more than tokens_per_step = 6",
             "wrong",
         ),
+        ("[telemetry]\nutc_offset = 'CEST'", "[telemetry] utc_offset = 'CEST' is no time zone", "as in"),
         ("[hardware]\ndtype = 'bf61'", "[hardware] dtype = 'bf61' is no element type", "Did you mean bf16?"),
         ("[hardware]\npeak_flops = 989", "[hardware] peak_flops = 989 is no device's", "FLOP/s, as in 989e12"),
     ],

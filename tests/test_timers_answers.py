@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from longpole import catalog
 from longpole.report import overview
 from longpole.report.summary import text
 from longpole.session import Session
@@ -116,6 +117,8 @@ def test_what_a_step_was_who_was_late_and_how_well_devices_are_used(session: Ses
         ("compute", 1, 80),
         ("input", 1, 10),
     ]
+    in_phases = session.sql(catalog.recipes()["straggler_phases"].sql, {"rows": 5}).fetchall()
+    assert in_phases == [("t", 1, "compute", "forward", 6, 120 * MS, 1.0)]
     # 240 x 57,914,449,920 FLOPs on 3 devices of 989e12 in 0.11 s
     assert rows("SELECT DISTINCT mfu_ratio, tokens, reason FROM step_mfu") == [
         (pytest.approx(0.0425881, abs=1e-7), 240, None)

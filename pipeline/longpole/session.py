@@ -36,6 +36,8 @@ _PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "p
 _PREDICTED = ("step_replays", "run_opportunities")
 _TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
 _FLIGHT_SCOPES = ("flight", "hang")
+_TELEMETRY_SCOPES = ("telemetry", "sampled")
+_STORED_SCOPES = (*_PROFILER_SCOPES, *_TIMELINE_SCOPES, *_FLIGHT_SCOPES, *_TELEMETRY_SCOPES)
 """Scopes whose public relations a run may have in its store."""
 
 
@@ -262,9 +264,7 @@ def _stored_relations() -> list[catalog.Relation]:
     chosen = [
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES, *_FLIGHT_SCOPES) or r.name in _PREDICTED)
-        and not r.is_private
-        and r.table == r.name
+        if (r.scope in _STORED_SCOPES or r.name in _PREDICTED) and not r.is_private and r.table == r.name
     ]
     return [r for r in chosen if r.name != "dump_devices"]
 

@@ -114,7 +114,9 @@ summed AS (
         min(sm_clock_hz) AS min_sm_clock_hz,
         sum(shared_ns * power_w) / sum(shared_ns) FILTER (power_w IS NOT NULL) AS power_w,
         max(temperature_c) AS temperature_c,
-        (sum(shared_ns) FILTER (is_throttled) / sum(shared_ns) FILTER (is_throttled IS NOT NULL))::DOUBLE AS throttled_ratio,
+        (
+            coalesce(sum(shared_ns) FILTER (is_throttled), 0) / sum(shared_ns) FILTER (is_throttled IS NOT NULL)
+        )::DOUBLE AS throttled_ratio,
         sum(shared_ns)::BIGINT AS covered_ns,
         count(*) AS n_samples
     FROM shared
@@ -128,7 +130,7 @@ SELECT
     summed.min_sm_clock_hz,
     summed.power_w,
     summed.temperature_c,
-    CASE WHEN summed.n_samples > 0 THEN summed.throttled_ratio END AS throttled_ratio,
+    summed.throttled_ratio,
     coalesce(summed.covered_ns / nullif(windows.duration_ns, 0), 0) AS covered_ratio,
     coalesce(summed.n_samples, 0) AS n_samples,
     CASE
