@@ -166,7 +166,8 @@ def test_an_unknown_key_names_the_nearest_one(text: str, fact: str, cure: str) -
 
 def test_an_unknown_section_like_no_other_names_them_all() -> None:
     assert refused("[zzz]\n").cure == (
-        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [telemetry], [run], [comm], [phases], [gates]."
+        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [telemetry], [run], [comm],"
+        " [phases], [gates]."
     )
 
 

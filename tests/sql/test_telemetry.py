@@ -33,7 +33,8 @@ def sampled(samples: list[Row], seats: list[Row], *windows: tuple[int, int], ran
         con.execute("INSERT INTO ranks VALUES (?, ?, ?, TRUE)", [n, seat.get("host"), seat.get("device_index")])
     con.execute("CREATE TABLE context AS SELECT $1::INT AS rank", [rank])
     evaluate(con, "sampled", ["rank_windows", "ranks", "telemetry", "context"])
-    return con.sql("FROM rank_telemetry ORDER BY step").to_arrow_table().to_pylist()
+    found: list[Row] = con.sql("FROM rank_telemetry ORDER BY step").to_arrow_table().to_pylist()
+    return found
 
 
 HERE = [{"host": "node0", "device_index": 0}]

@@ -149,13 +149,16 @@ class _Reading:
         """Return a sample's values in the order of RAW_TELEMETRY but for its file; None where it is none: counted."""
         values = _fields(line)
         if len(values) <= max(c.place for c in self.columns.values()):
-            return self._drop("a line without all columns")
+            self.tally.dropped["a line without all columns"] += 1
+            return None
         told = {name: values[column.place].strip() for name, column in self.columns.items()}
         time_ns = self._time(told["time"])
         if time_ns is None or abs(time_ns) > _FAR:
-            return self._drop("no time, or one beyond any")
+            self.tally.dropped["no time, or one beyond any"] += 1
+            return None
         if not (told["gpu"].isascii() and told["gpu"].isdigit()) or int(told["gpu"][:9]) >= _MOST_DEVICES:
-            return self._drop("a device that is no number")
+            self.tally.dropped["a device that is no number"] += 1
+            return None
         clock = self._scaled("sm_clock", told, "mhz")
         power, temperature = self._scaled("power", told, "w"), self._scaled("temperature", told, "c")
         mask, words = _throttle(told.get("throttle", ""))
@@ -174,9 +177,6 @@ class _Reading:
             mask,
             words,
         )
-
-    def _drop(self, why: str) -> None:
-        self.tally.dropped[why] += 1
 
     def _time(self, text: str) -> int | None:
         """Return a time in nanoseconds of UTC; None where it is none."""
