@@ -281,12 +281,14 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
         )
         paths = {content_of(f): f for f in files}
         ordered = [(d, paths[d.dump]) for d in dumps if d.dump in paths]
+        allocations = [f for f in manifest.of("memory_events") if f.rank == rank]
         inputs = key_of(
             "rank",
             catalog.fingerprint("rank"),
             SCHEMA_VERSION,
             rank,
             [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
+            [f.digest for f in allocations],
             [value for _, _, value in hardware],
             phases,
         )
@@ -295,7 +297,7 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 store.url,
                 manifest.run,
                 "rank",
-                (("events", tuple(f.path for _, f in ordered)),),
+                (("events", tuple(f.path for _, f in ordered)), *_tables(allocations, ("memory_events",))),
                 Told(tuple(d for d, _ in ordered), figures=hardware, phases=phases),
                 inputs,
                 memory,
@@ -319,7 +321,7 @@ def _path_tasks(store: Store, manifest: Manifest, marts: Sequence[PublishedFile]
             replace(
                 task,
                 scope="path",
-                tables=(*task.tables, *_tables([*mine, *clocks], ("path_pieces", "rank_clocks"))),
+                tables=(*task.tables[:1], *_tables([*mine, *clocks], ("path_pieces", "rank_clocks"))),
                 inputs=key_of("path", catalog.fingerprint("path"), task.inputs, read),
             )
         )

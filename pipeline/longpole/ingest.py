@@ -68,6 +68,16 @@ class ReadTask:
 
 
 @dataclass(frozen=True)
+class StagedFile:
+    """A file in the store that no manifest names yet."""
+
+    path: str
+    digest: str
+    n_bytes: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
 class DeviceEvents:
     """Events of one device of one dump, staged in the store until a rank is known."""
 
@@ -86,6 +96,7 @@ class DeviceEvents:
     first_step: int | None
     last_step: int | None
     n_steps: int
+    memory: StagedFile | None = None  # its allocations
 
 
 @dataclass(frozen=True)
@@ -299,18 +310,21 @@ def _link(
     task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, staged_name: str, inputs: str
 ) -> Iterable[DeviceEvents]:
     with connection(folder, task.memory, task.threads) as con:
-        con.execute(
-            f"CREATE VIEW raw AS SELECT *, file_row_number AS row_id FROM read_parquet({quoted(raw)},"
-            " file_row_number = true)"
-        )
+        rows = f"SELECT *, file_row_number AS row_id FROM read_parquet({quoted(raw)}, file_row_number = true)"
+        has_memory = con.execute(f"SELECT bool_or(category = 'memory') FROM ({rows})").fetchall() == [(True,)]
+        if has_memory:
+            con.execute(f"CREATE VIEW raw_memory AS {rows} WHERE category = 'memory'")
+            rows += " WHERE category IS DISTINCT FROM 'memory'"
+        con.execute(f"CREATE VIEW raw AS {rows}")
         con.execute("CREATE TABLE context (base_ns BIGINT, step_pattern VARCHAR)")
         con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, task.step_pattern])
         catalog.load_data(con, "comm_patterns", [{"pattern": p, "library": "run.toml"} for p in task.comm_kernels])
         events = folder / "events.parquet"
-        for relation in catalog.needed("dump", {"raw", "context", "events", "dump_devices"}):
+        given = {"raw", "raw_memory", "context", "events", "dump_devices", *(() if has_memory else ("memory_events",))}
+        for relation in catalog.needed("dump", given):
             con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
         known = catalog.relations()
-        _code_texts(con, raw)
+        _code_texts(con)
         n_events = _write_events(con, known["events"].sql, events)
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
@@ -329,6 +343,10 @@ def _link(
                 target = folder / f"device{device}.parquet"
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
                 n_rows = _write_events(con, f"FROM events WHERE {mine}", target)
+            memory = None
+            if has_memory:
+                whose = "" if target is events else f" WHERE coalesce(device, {device}) = {device}"
+                memory = _stage_memory(task, store, con, whose, folder, f"{staged_name}-{device}")
             staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
@@ -349,10 +367,22 @@ def _link(
                 first_step,
                 last_step,
                 n_steps,
+                memory,
             )
 
 
-def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
+def _stage_memory(
+    task: ReadTask, store: Store, con: duckdb.DuckDBPyConnection, whose: str, folder: Path, name: str
+) -> StagedFile:
+    """Write the allocations of one device and of the host to the store."""
+    file, path = folder / "memory.parquet", f"facts/staged/{name}.parquet"
+    n_rows = write_ordered(con, f"FROM memory_events{whose}", catalog.relations()["memory_events"].order, file)
+    staged = StagedFile(path, file_digest(file), file.stat().st_size, n_rows)
+    store.put(file, task.run, path)
+    return staged
+
+
+def _code_texts(con: duckdb.DuckDBPyConnection) -> None:
     """Replace the view `raw` by one whose commonest texts are enums: a sort then carries four bytes, not the text."""
     coded = ["category", "name"]
     if con.execute(f"SELECT count(*) <= {MOST_INPUTS} FROM (SELECT DISTINCT inputs FROM raw)").fetchall() == [(True,)]:
@@ -362,9 +392,9 @@ def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
             f"CREATE TYPE {column}_text AS ENUM (SELECT DISTINCT {column} FROM raw WHERE {column} IS NOT NULL"
             f" ORDER BY {column})"
         )
+    con.execute("ALTER VIEW raw RENAME TO raw_texts")
     con.execute(
-        f"CREATE OR REPLACE VIEW raw AS SELECT * REPLACE ({', '.join(f'{c}::{c}_text AS {c}' for c in coded)}),"
-        f" file_row_number AS row_id FROM read_parquet({quoted(raw)}, file_row_number = true)"
+        f"CREATE VIEW raw AS SELECT * REPLACE ({', '.join(f'{c}::{c}_text AS {c}' for c in coded)}) FROM raw_texts"
     )
 
 
@@ -433,6 +463,20 @@ def _merge(
                     device.last_step,
                 )
             )
+            if device.memory is not None:
+                path = f"facts/memory_events/rank={rank:05d}.{result.content}.{device.inputs}.parquet"
+                store.move(run, device.memory.path, path)
+                files.append(
+                    PublishedFile(
+                        "memory_events",
+                        path,
+                        device.inputs,
+                        device.memory.digest,
+                        device.memory.n_bytes,
+                        device.memory.n_rows,
+                        rank,
+                    )
+                )
             entries.append(_entry(result, device, rank))
     if not any(d.error is None for d in entries):
         facts = "\n".join(str(d.error) for d in entries)
@@ -510,6 +554,7 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         process=device.process,
         device_index=device.device,
         device_name=(described.name or None) if described else None,
+        device_memory_bytes=described.memory_bytes if described else None,
         n_devices=len(facts.devices),
         backend=facts.backend,
         process_groups=facts.process_groups,

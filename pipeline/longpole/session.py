@@ -205,7 +205,7 @@ class Session:
     def _add_view(
         self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: FileSystem
     ) -> None:
-        columns = {"run": "VARCHAR", **({"rank": "INTEGER"} if relation.name == "events" else {})}
+        columns = {"run": "VARCHAR", **({"rank": "INTEGER"} if relation.scope == "dump" else {})}
         columns |= {c.name: c.type for c in relation.columns}
         empty = "SELECT " + ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in columns.items()) + " WHERE FALSE"
         files = [(m.run, f) for m in manifests for f in m.of(relation.name)]

@@ -28,7 +28,10 @@ from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
-SOURCES = ("events", "timeline_ops", "flight_records")
+EVENT_TABLES = ("events", "memory_events")
+"""Tables of what a profiler recorded, one row an event: most of a store, and what is pruned."""
+
+SOURCES = (*EVENT_TABLES, "timeline_ops", "flight_records")
 """Tables whose files are made of dumps themselves; every other is an answer that follows from these."""
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")
@@ -66,6 +69,7 @@ class DumpEntry(msgspec.Struct, frozen=True):
     process: int | None = None
     device_index: int | None = None
     device_name: str | None = None
+    device_memory_bytes: int | None = None
     n_devices: int = 0
     backend: str | None = None
     process_groups: str | None = None
@@ -102,6 +106,7 @@ _DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("process", pa.int64(), "Process that made the steps."),
     ("device_index", pa.int32(), "Device of the activities; NULL without one."),
     ("device_name", pa.string(), "Its name; NULL where the dump does not say."),
+    ("device_memory_bytes", pa.int64(), "Memory that it has; NULL where the dump does not say."),
     ("n_devices", pa.int32(), "Devices that the dump describes."),
     ("process_groups", pa.string(), "Process groups as the dump lists them, JSON; NULL where it does not."),
     ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),

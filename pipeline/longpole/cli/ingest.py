@@ -30,7 +30,7 @@ RankOption = Annotated[
 ]
 
 
-_HELD = {"events": "events", timelines.TABLE: "ops", flights.TABLE: "flight records"}
+_HELD = {"events": "events", "memory_events": "allocations", timelines.TABLE: "ops", flights.TABLE: "flight records"}
 """What the files of each of SOURCES hold, in words."""
 
 _HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands

@@ -40,6 +40,7 @@ class Parsed:
     start: Times
     duration: Times
     args: dict[str, pa.Array]  # by column; `fields.json_type`
+    memory: tuple[pa.Array, ...] = ()  # fields.MEMORY_FIELDS; none where no event can be an allocation
     label: pa.Array | None = None
     is_shaped: bool = False  # some tell the types of their inputs, and so their shapes
     is_salvaged: Mask | None = None
@@ -62,13 +63,14 @@ def parse_whole(block: memoryview, expects_shapes: bool = False) -> Parsed:
         pa.ArrowInvalid: Anything else; nothing is known then about any of the events.
     """
     data = b"".join((b'{"e":[', block, b"]}\n"))
+    has_memory = _MEMORY in data
     if expects_shapes:
         data = inputs.with_quoted_shapes(data)
     table = pa.json.read_json(
         pa.BufferReader(data),
         read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pa.json.ParseOptions(
-            explicit_schema=_SHAPED if expects_shapes else _SCHEMA,
+            explicit_schema=_SCHEMAS[expects_shapes, has_memory],
             newlines_in_values=False,
             unexpected_field_behavior="ignore",
         ),
@@ -79,11 +81,12 @@ def parse_whole(block: memoryview, expects_shapes: bool = False) -> Parsed:
     phase, category, name, process, thread, start, duration, args = events.flatten()
     columns: dict[str, pa.Array] = {}
     arrays = args.flatten()
-    types, *shapes = arrays[len(fields.ARG_FIELDS) :]
+    n_args, n_memory = len(fields.ARG_FIELDS), len(fields.MEMORY_FIELDS) if has_memory else 0
+    types, *shapes = arrays[n_args : len(arrays) - n_memory]
     is_shaped = types.null_count < len(types)
     if is_shaped and not expects_shapes:
         return parse_whole(block, expects_shapes=True)
-    for (_, column, _), array in zip(fields.ARG_FIELDS, arrays, strict=False):  # those of the shapes are last
+    for (_, column, _), array in zip(fields.ARG_FIELDS, arrays, strict=False):  # others come behind them
         columns[column] = stand_in(columns[column], array) if column in columns else array
     columns["inputs"] = inputs.texts(name, types, *shapes) if is_shaped else pa.nulls(len(events), pa.string())
     return Parsed(
@@ -95,6 +98,7 @@ def parse_whole(block: memoryview, expects_shapes: bool = False) -> Parsed:
         times.from_decimals(start),
         times.from_decimals(duration),
         columns,
+        memory=tuple(arrays[len(arrays) - n_memory :]),
         is_shaped=is_shaped,
     )
 
@@ -118,8 +122,16 @@ def _schema(*more: tuple[str, pa.DataType]) -> pa.Schema:
     return pa.schema([("e", pa.list_(pa.struct(event)))])
 
 
-_SCHEMA = _schema(inputs.ARG_FIELDS[0])
-_SHAPED = _schema(*inputs.ARG_FIELDS)
+_SCHEMAS = {
+    (is_shaped, has_memory): _schema(
+        *(inputs.ARG_FIELDS if is_shaped else inputs.ARG_FIELDS[:1]), *(fields.MEMORY_FIELDS if has_memory else ())
+    )
+    for is_shaped in (False, True)
+    for has_memory in (False, True)
+}
+"""By whether shapes are expected, and whether the block has allocations: keys that are not there take time too."""
+
+_MEMORY = f'"{fields.MEMORY_NAME}"'.encode()
 
 
 def finish(parsed: Parsed, keep_python: bool) -> Decoded:
@@ -133,9 +145,9 @@ def finish(parsed: Parsed, keep_python: bool) -> Decoded:
         tally.keep_sample("cannot be read as an event", text)
     tally.n_dropped = parsed.n_lost
 
-    is_complete = _phases(parsed, tally)
-    category, is_python = _categories(parsed, tally)
-    is_stored = is_complete
+    is_complete, is_memory = _phases(parsed, tally)
+    category, is_python = _categories(parsed, is_memory, tally)
+    is_stored = is_complete if is_memory is None else is_complete | is_memory
     if is_python is not None and not keep_python:
         tally.skipped["python"] = int((is_stored & is_python).sum())
         is_stored = is_stored & ~is_python
@@ -147,7 +159,7 @@ def finish(parsed: Parsed, keep_python: bool) -> Decoded:
             is_stored = is_stored & ~is_bad
 
     kept = _Kept(is_stored, tally.oddities)
-    start, duration, is_open = _times(parsed, kept, tally)
+    start, duration, is_open = _times(parsed, is_memory, kept, tally)
     columns = {
         "category": kept.encoded(category),
         "name": kept.text(parsed.name),
@@ -157,7 +169,7 @@ def finish(parsed: Parsed, keep_python: bool) -> Decoded:
         "thread": kept.plain(parsed.thread),
         "label": kept.no_text() if parsed.label is None else kept.text(parsed.label),
     }
-    for column, array in parsed.args.items():
+    for column, array in {**parsed.args, **_memory_columns(parsed, is_memory)}.items():
         columns[column] = kept.text(array) if pa.types.is_string(array.type) else kept.plain(array)
     columns["correlation_id"] = _zero_is_none(columns["correlation_id"])
     tally.n_stored = kept.n
@@ -214,11 +226,12 @@ def _codes(array: pa.Array) -> tuple[npt.NDArray[np.int32], list[str]]:
     return codes, encoded.dictionary.to_pylist()
 
 
-def _phases(parsed: Parsed, tally: Tally) -> Mask:
-    """Return which events are complete ones; count the others by what they are."""
+def _phases(parsed: Parsed, tally: Tally) -> tuple[Mask, Mask | None]:
+    """Return which events are complete ones, and which allocations or releases (None: none); count the others."""
     codes, phases = _codes(parsed.phase)
     n_by_phase = np.bincount(codes + 1, minlength=len(phases) + 1).tolist()
     is_complete = np.zeros(len(codes), np.bool_)
+    is_memory = np.zeros(len(codes), np.bool_)
     n_without = n_by_phase[0]
     for code, (phase, n) in enumerate(zip(phases, n_by_phase[1:], strict=True)):
         if phase == fields.COMPLETE:
@@ -226,24 +239,53 @@ def _phases(parsed: Parsed, tally: Tally) -> Mask:
         elif not phase:
             n_without += n
         else:
-            n_memory = 0
+            n_sized = n_memory = 0
             if phase in fields.INSTANTS:
-                names = parsed.name.filter(pa.array(codes == code))
-                n_memory = pc.sum(pc.equal(names, fields.MEMORY_NAME)).as_py() or 0
-            tally.skipped.update({"memory": n_memory, fields.phase_kind(phase): n - n_memory})
+                is_mine = codes == code
+                is_mine[is_mine] = _is_named_memory(parsed.name.filter(pa.array(is_mine)))
+                n_memory = int(is_mine.sum())
+                if parsed.memory:
+                    is_mine &= parsed.memory[0].is_valid().to_numpy(zero_copy_only=False)
+                    n_sized = int(is_mine.sum())
+                    is_memory |= is_mine
+            tally.skipped.update({"memory": n_memory - n_sized, fields.phase_kind(phase): n - n_memory})
     tally.skipped = +tally.skipped
     if n_without:
         tally.drop(n_without, 'no event: it has no "ph"')
-    return is_complete
+    return is_complete, is_memory if is_memory.any() else None
 
 
-def _categories(parsed: Parsed, tally: Tally) -> tuple[pa.DictionaryArray, Mask | None]:
+def _is_named_memory(names: pa.Array) -> Mask:
+    is_named: Mask = pc.fill_null(pc.equal(names, fields.MEMORY_NAME), False).to_numpy(zero_copy_only=False)
+    return is_named
+
+
+def _memory_columns(parsed: Parsed, is_memory: Mask | None) -> dict[str, pa.Array]:
+    """Return the columns that allocations have otherwise than other events, or alone."""
+    if is_memory is None:
+        nothing = pa.nulls(len(parsed.phase), pa.int64())
+        return {"allocated_bytes": nothing, "reserved_bytes": nothing}
+    mask = pa.array(is_memory)
+    n_bytes, kind, device, allocated, reserved = parsed.memory
+    is_device = pc.and_kleene(pc.not_equal(kind, fields.HOST_TYPE), pc.greater_equal(device, 0))
+    absent = pa.scalar(None, pa.int32())
+    return {
+        "n_bytes": pc.if_else(mask, n_bytes, parsed.args["n_bytes"]),
+        "device": pc.if_else(mask, pc.if_else(is_device, device, absent), parsed.args["device"]),
+        "allocated_bytes": pc.if_else(mask, allocated, pa.scalar(None, pa.int64())),
+        "reserved_bytes": pc.if_else(mask, reserved, pa.scalar(None, pa.int64())),
+    }
+
+
+def _categories(parsed: Parsed, is_memory: Mask | None, tally: Tally) -> tuple[pa.DictionaryArray, Mask | None]:
     """Return the canonical categories, and which events are Python frames (None: none of them)."""
     codes, spellings = _codes(parsed.category)
     tally.is_of_2021 = not fields.CATEGORIES_OF_2021.isdisjoint(spellings)
     canonical: dict[str, int] = {}
     translation = [canonical.setdefault(fields.category(spelling), len(canonical)) for spelling in spellings]
     new = np.array([*translation, -1], np.int32)[codes]  # slot -1 is the last
+    if is_memory is not None:
+        new[is_memory] = canonical.setdefault("memory", len(canonical))
     array = pa.DictionaryArray.from_arrays(
         pa.array(new, pa.int32(), mask=new < 0), pa.array(list(canonical), pa.string())
     )
@@ -265,10 +307,15 @@ def _malformed(parsed: Parsed) -> list[tuple[str, Mask]]:
     return found
 
 
-def _times(parsed: Parsed, kept: _Kept, tally: Tally) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Mask]:
+def _times(
+    parsed: Parsed, is_memory: Mask | None, kept: _Kept, tally: Tally
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Mask]:
     """Return start, duration and where the duration is not known, of the stored rows; count what is odd."""
     start, duration = kept.numbers(parsed.start.ns), kept.numbers(parsed.duration.ns)
     is_open = kept.numbers(parsed.duration.is_absent) | (duration == _UNFINISHED_NS)
+    if is_memory is not None:  # an instant
+        is_instant = kept.numbers(is_memory)
+        duration, is_open = np.where(is_instant, 0, duration), is_open & ~is_instant
     is_bad = is_open | (start < 0) | (duration < 0) | (duration > _WEEK_NS)
     tally.n_bad_times = int(is_bad.sum())
     rounded = [column.is_rounded for column in (parsed.start, parsed.duration) if column.is_rounded is not None]

@@ -58,6 +58,21 @@ ARG_FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
 )
 """Key, column and JSON type of all of them; a column that comes twice takes what its first key left empty."""
 
+MEMORY_NAME = "[memory]"
+"""Name of the instants that record an allocation or a release."""
+
+MEMORY_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
+    ("Bytes", pa.int64()),
+    ("Device Type", pa.int64()),
+    ("Device Id", pa.int32()),
+    ("Total Allocated", pa.int64()),  # this and the next since 2022
+    ("Total Reserved", pa.int64()),
+)
+"""Keys of their "args" that are read, with their JSON types."""
+
+HOST_TYPE = 0
+"""The "Device Type" of the host's own memory (c10::DeviceType::CPU)."""
+
 
 _CANONICAL = {
     "kernel": "kernel",
@@ -120,8 +135,6 @@ _PHASES = {
 
 COMPLETE = "X"
 INSTANTS = ("i", "I", "R")
-MEMORY_NAME = "[memory]"
-"""Name of the instants that record an allocation or a release."""
 
 
 def phase_kind(phase: str) -> str:

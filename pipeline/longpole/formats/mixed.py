@@ -15,7 +15,7 @@ import pyarrow as pa
 from longpole.formats import fields, inputs, times
 from longpole.formats.decode import Parsed, stand_in
 
-_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS)
+_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS, *(key for key, _ in fields.MEMORY_FIELDS))
 _NAMES = tuple(f"arg{n}" for n in range(len(_KEYS)))
 _Args: Any = msgspec.defstruct(
     "_Args",
@@ -54,12 +54,18 @@ def parse_mixed(block: memoryview | bytes) -> Parsed:
     args = [event.args or _NO_ARGS for event in events]
     oddities: Counter[str] = Counter()
     columns: dict[str, pa.Array] = {}
-    for name, (_, column, json_type) in zip(_NAMES, fields.ARG_FIELDS, strict=False):  # the keys of shapes are last
+    for name, (_, column, json_type) in zip(_NAMES, fields.ARG_FIELDS, strict=False):  # others come behind them
         array = _array(list(map(attrgetter(name), args)), json_type, oddities)
         columns[column] = stand_in(columns[column], array) if column in columns else array
     names = _texts([event.name for event in events])
-    shapes = [list(map(attrgetter(name), args)) for name in _NAMES[len(fields.ARG_FIELDS) :]]
+    n_args, n_memory = len(fields.ARG_FIELDS), len(fields.MEMORY_FIELDS)
+    shapes = [list(map(attrgetter(name), args)) for name in _NAMES[n_args:-n_memory]]
     columns["inputs"] = inputs.texts_of_values(names, *shapes)
+    sizes = [told if event.name == fields.MEMORY_NAME else _NO_ARGS for event, told in zip(events, args, strict=True)]
+    memory = tuple(
+        _array(list(map(attrgetter(name), sizes)), json_type, oddities)
+        for name, (_, json_type) in zip(_NAMES[-n_memory:], fields.MEMORY_FIELDS, strict=True)
+    )
     process, process_label = _ids([event.pid for event in events], oddities)
     thread, thread_label = _ids([event.tid for event in events], oddities)
     labels = [a if b is None else b for a, b in zip(thread_label, process_label, strict=True)]
@@ -73,6 +79,7 @@ def parse_mixed(block: memoryview | bytes) -> Parsed:
         start=times.from_texts(_written([event.ts for event in events])),
         duration=times.from_texts(_written([event.dur for event in events])),
         args=columns,
+        memory=memory,
         oddities=oddities,
     )
 

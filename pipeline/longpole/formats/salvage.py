@@ -25,7 +25,7 @@ from longpole.formats.tally import Decoded
 _ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
 _ENDS_GIVEN_UP = 50  # failures in a block after which only the first such place is tried
 _GIVEN_UP = 2_000  # and after which nothing is mended any more: it is no dump then
-_ARG_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS)
+_ARG_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS, *(key for key, _ in fields.MEMORY_FIELDS))
 _SAMPLES = 5
 _SAMPLE_CHARS = 1_000
 _DEEPEST = 16
