@@ -79,12 +79,14 @@ exposed_comm_ratio = 1
 straggler_ratio = 0.1
 coverage_ratio = 0.9
 goodput_ratio = 0.95
+memory_ratio = 0.9
 step_time_worse_ratio = 0.05
 mfu_worse_ratio = 0.02
 exposed_comm_worse_ratio = 0.02
 straggler_worse_ratio = 0.02
 coverage_worse_ratio = 0
 goodput_worse_ratio = 0.05
+memory_worse_ratio = 0.05
 """
 
 

@@ -365,7 +365,7 @@ _RUN_READS = (
 )
 
 
-_MEASURES_READ = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
+_MEASURES_READ = ("rank_step_classes", "rank_memory", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 _MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 

@@ -132,12 +132,14 @@ class Gates(_Table, frozen=True):
     straggler_ratio: float | None = None
     coverage_ratio: float | None = None
     goodput_ratio: float | None = None
+    memory_ratio: float | None = None
     step_time_worse_ratio: float | None = None
     mfu_worse_ratio: float | None = None
     exposed_comm_worse_ratio: float | None = None
     straggler_worse_ratio: float | None = None
     coverage_worse_ratio: float | None = None
     goodput_worse_ratio: float | None = None
+    memory_worse_ratio: float | None = None
 
 
 Figure = tuple[str, str, int | float | str | bool | None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from formats.reading import dump, event, names, read, said
+from formats.reading import Row, dump, event, names, read, said
 
 
 def test_a_kernel_becomes_a_row_with_what_its_arguments_say() -> None:
@@ -199,7 +201,7 @@ def test_only_complete_events_are_stored_and_the_others_counted_by_what_they_are
 @pytest.mark.parametrize("tid", [1, "main"])  # text sends the block down to the engine of mixed types
 def test_an_allocation_is_an_instant_with_its_size_its_device_and_the_totals(tid: object) -> None:
     def memory(ts: int, **args: Any) -> Row:
-        return {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid, "ts": ts, "args": args}  # fmt: skip
+        return {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": tid, "ts": ts, "args": args}
 
     rows, facts = read(
         dump(

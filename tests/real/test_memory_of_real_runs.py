@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from longpole import catalog
 from longpole.session import Session
 
 DUMPS = {
@@ -69,3 +70,12 @@ def test_the_answers_are_these(real: Session) -> None:
     assert real.con.execute(counted, ["kineto_2021_schema"]).fetchall() == [(12_838, 12_832, 8_220)]
     sizes = "SELECT device_memory_bytes FROM dumps WHERE run = ANY($1) ORDER BY run"
     assert real.con.execute(sizes, [list(DUMPS)]).fetchall() == [(85_018_279_936,), (34_084_028_416,)]
+
+
+def test_the_rank_that_uses_most_is_named_by_the_recipe(real: Session) -> None:
+    recipe = catalog.recipes()["peak_memory"]
+    found = real.con.execute(recipe.sql, {"rows": 20}).fetchall()
+    assert [row[:-1] for row in found] == [
+        ("h100_bert_small", 0, 0, 101_305_344, 6, 121_634_816, 9_944_576, 85_018_279_936)
+    ]
+    assert found[0][-1] == pytest.approx(0.998_808_428)

@@ -114,7 +114,7 @@ def test_a_job_s_table_has_its_latest_run_first() -> None:
 
     cells = [" ".join(td.get_text().split()) for td in tables[0].select_one("tbody tr").find_all(["th", "td"])]  # type: ignore[union-attr]
     assert cells[:5] == ["r2", "3", "changed", "812.0 ms worse", "40.0 %"]
-    assert cells[9] == "+8.3 % from r0 and 1 before: worse"
+    assert cells[10] == "+8.3 % from r0 and 1 before: worse"
     assert [a["href"] for a in tables[0].select("a")] == ["runs/r2.html", "compare/r2.html", "runs/r1.html"]
     assert "slow in several runs" in tables[-1].get_text()
 

@@ -30,6 +30,7 @@ _MEASURES = {
     "straggler_ratio": "straggler share",
     "coverage_ratio": "coverage",
     "goodput_ratio": "goodput",
+    "memory_ratio": "peak memory",
 }
 
 _SHARES = tuple(name for name in _MEASURES if name != "step_time_ns")

@@ -160,6 +160,9 @@ class Key:
     mfu_convention: str | None
     slowdown_ratio: float | None
     has_what_ifs: bool
+    memory_bytes: int | None
+    memory_rank: int | None
+    device_bytes: int | None
 
 
 @dataclass(frozen=True)
