@@ -52,7 +52,7 @@ GIVEN: dict[Scope, set[str]] = {
     "workers": set(),
     "whatif": set(),
     "flight": {"raw_flight", "context"},
-    "hang": {"flight_ranks"},
+    "hang": {"flight_ranks", *DATA},
     "measures": {"dumps"},
     "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
@@ -88,7 +88,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "workers": {"lib", "ops", "replays", "workers"},
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "flight": {"lib", "flight"},
-    "hang": {"lib", "flight", "hang"},
+    "hang": {"lib", "steps", "flight", "hang"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -234,7 +234,9 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
     found |= evaluated("flight", {"raw_flight": arrow_columns(RAW_FLIGHT), "context": [("rank", "INTEGER")]})
-    found |= evaluated("hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")]})
+    found |= evaluated(
+        "hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")], "collectives": found["collectives"]}
+    )
     found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
     told = [("run", "VARCHAR"), ("job", "VARCHAR"), ("workload", "VARCHAR"), ("baseline", "VARCHAR")]

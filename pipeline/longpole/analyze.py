@@ -137,7 +137,7 @@ def analyze_run(
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
-    marts += flights.answers(store, manifest, known, run_tasks, memory)
+    marts += flights.answers(store, manifest, marts, known, run_tasks, memory)
     told = Told(dumps=manifest.dumps)
     marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
     files = (*sources, *rank_files, *marts)
