@@ -112,7 +112,7 @@ def test_every_promised_key_is_taken() -> None:
     assert config.comm.kernels == ["^my_all_reduce", "sharp"]
     assert config.phases["forward"] == "^forward"
     assert (config.gates.step_time_ns, config.gates.exposed_comm_ratio) == (750e6, 1.0)
-    assert len(config.thresholds()) == 12
+    assert len(config.thresholds()) == 14
 
 
 def test_every_key_there_is_stands_in_the_example() -> None:

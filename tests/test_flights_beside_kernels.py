@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 
 from flight_cases import MS, START_NS, Groups, call, lost_rank_5, of_calls, write_dumps
+from longpole.report import of_run
 from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
@@ -179,6 +181,50 @@ def test_groups_that_share_a_name_are_apart_and_a_transfer_is_of_two(tmp_path: P
     assert found == [
         *(("1@0", 1, "all_reduce", 2, 2), ("1@0", 1, "send_recv", 2, 2)),
         *(("1@2", 1, "all_reduce", 2, 2), ("1@2", 1, "send_recv", 2, 2)),
+    ]
+
+
+COLUMNS = ["Group", "Operation", "Members", "Calls", "Records", "Not ended", "Largest", "Beside a kernel", "Kernel ms"]
+
+
+def page_of(store: Store) -> BeautifulSoup:
+    with Session(store) as session:
+        html, _ = of_run.told(session.con, "job", tool_version="1")
+    return BeautifulSoup(html, "html.parser")
+
+
+def table_of(page: BeautifulSoup, section: str) -> list[list[str]]:
+    return [[c.get_text().strip() for c in row.select("th, td")] for row in page.select(f"#{section} tr")]
+
+
+def test_the_page_of_a_run_with_both_has_the_hang_and_what_was_recorded(both: Store) -> None:
+    page = page_of(both)
+    assert [s["id"] for s in page.select("main > section")][-3:] == ["hangs", "calls", "coverage"]
+    assert (
+        page.select_one("header .caveat")
+        .get_text()
+        .startswith(  # type: ignore[union-attr]
+            "First cause: rank 1 never enqueued barrier, collective 8 of group 0 (default_pg)."
+        )
+    )
+    assert table_of(page, "hangs")[1][:2] == [
+        "first cause",
+        "rank 1 never enqueued barrier, collective 8 of group 0 (default_pg)",
+    ]
+    assert table_of(page, "calls") == [
+        COLUMNS,
+        ["0", "barrier", "2", "1", "1", "1", "4 kB", "0", "n/a"],
+        ["0", "all_reduce", "2", "3", "6", "0", "4 kB", "4", "10.000"],
+        ["0", "all_gather", "2", "1", "2", "0", "4 kB", "2", "4.000"],
+    ]
+
+
+def test_the_page_of_recorders_alone_has_what_was_recorded(tmp_path: Path) -> None:
+    page = page_of(made(tmp_path, {}, of_calls(calls(hangs=False), PAIR)))
+    assert [s["id"] for s in page.select("main > section")] == ["hangs", "calls", "coverage"]
+    assert table_of(page, "calls")[1:] == [
+        ["0", "all_reduce", "2", "3", "6", "0", "4 kB", "0", "n/a"],
+        ["0", "all_gather", "2", "1", "2", "0", "4 kB", "0", "n/a"],
     ]
 
 

@@ -207,8 +207,8 @@ def answers(
     if inputs in known:
         return list(known[inputs])
     ranks = tuple(f.rank or 0 for f in records)
-    paths = [tuple(f.path for f in files) for files in (records, collectives)]
-    task = HangTask(store.url, manifest.run, *paths, ranks, inputs, memory)
+    paths, met = (tuple(f.path for f in files) for files in (records, collectives))
+    task = HangTask(store.url, manifest.run, paths, met, ranks, inputs, memory)
     (made,) = run_tasks(evaluate, [task])
     return made
 

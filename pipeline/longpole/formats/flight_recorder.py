@@ -206,7 +206,9 @@ def _number(value: object) -> float | None:
     """Return a number that is one; JSON may have it as a text."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,15})?", value):
         value = float(value)
-    return float(value) if type(value) in (int, float) and 0 <= value < _LONGEST_MS else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _LONGEST_MS else None
 
 
 def _text(value: object) -> str | None:

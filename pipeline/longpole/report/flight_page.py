@@ -19,6 +19,9 @@ MAX_HANGS = 200
 MAX_MEMBERS = 1_024
 """Rows of the table of members of the first cause, those that it waits for first."""
 
+MAX_CALLS = 200
+"""Rows of the table of what was recorded, a group's operation each: a job of many dimensions has dozens."""
+
 _LINES = 3  # causes beside the first that a terminal gets
 
 SECTIONS = (
@@ -39,6 +42,15 @@ SECTIONS = (
         "Of a rank that did not enqueue the call, the line is that of the last call that it enqueued at all.",
     ),
     Section(
+        "calls",
+        "What flight recorders have",
+        ("collective_records", "flight_records"),
+        "SELECT group_id, op, count(*) AS n_records, count(*) FILTER (NOT is_complete) AS n_open, count(match_by) "
+        "AS n_matched FROM collective_records GROUP BY group_id, op ORDER BY n_open DESC, group_id, op",
+        "Each member records a call when it enqueues it. Where a profiler recorded the rank too, a record stands "
+        "beside the kernel of the same group and number: collective_records has the times of both.",
+    ),
+    Section(
         "coverage",
         "Coverage: what this stands on",
         ("dumps",),
@@ -57,6 +69,7 @@ class Hang:
     is_alone: bool  # the run has no profiler's dumps
     hangs: pl.DataFrame
     members: pl.DataFrame
+    calls: pl.DataFrame
     dumps: pl.DataFrame
 
 
@@ -79,6 +92,7 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Hang | None:
         is_alone=n_profiles == 0,
         hangs=hangs,
         members=rows("flight_members", max_ranks=MAX_MEMBERS),
+        calls=rows("flight_calls", max_calls=MAX_CALLS),
         dumps=rows("overview_dumps", max_dumps=MAX_DUMP_ROWS),
     )
 
@@ -93,10 +107,16 @@ def render(data: Hang, *, tool_version: str) -> str:
             "data": data,
             "summary": data.lines[0],
             "findings": data.lines[1:],
-            "sections": {s.id: s for s in SECTIONS if s.id != "members" or data.members.height},
+            "sections": shown(data),
             "tool_version": tool_version,
         },
     )
+
+
+def shown(data: Hang) -> dict[str, Section]:
+    """Return the sections that have rows, by id; that of coverage always."""
+    empty = {name for name in ("members", "calls") if not getattr(data, name).height}
+    return {s.id: s for s in SECTIONS if s.id not in empty}
 
 
 def _told(hangs: pl.DataFrame, n_hangs: int, n_follow: int) -> list[str]:
