@@ -168,7 +168,7 @@ def test_groups_that_share_a_name_are_apart_and_a_transfer_is_of_two(tmp_path: P
         return call("1", 0, name, 5, is_p2p=True, p2p_seq_id=1)
 
     groups = {rank: {"1": ("tp", [rank - rank % 2, rank - rank % 2 + 1])} for rank in range(4)}
-    dumps = {}
+    dumps: dict[int, Any] = {}
     for rank in range(4):
         mine = [
             call("1", 1, "all_reduce", 1),
@@ -200,13 +200,8 @@ def table_of(page: BeautifulSoup, section: str) -> list[list[str]]:
 def test_the_page_of_a_run_with_both_has_the_hang_and_what_was_recorded(both: Store) -> None:
     page = page_of(both)
     assert [s["id"] for s in page.select("main > section")][-3:] == ["hangs", "calls", "coverage"]
-    assert (
-        page.select_one("header .caveat")
-        .get_text()
-        .startswith(  # type: ignore[union-attr]
-            "First cause: rank 1 never enqueued barrier, collective 8 of group 0 (default_pg)."
-        )
-    )
+    (head,) = [p.get_text() for p in page.select("header > p.caveat")]
+    assert head.startswith("First cause: rank 1 never enqueued barrier, collective 8 of group 0 (default_pg).")
     assert table_of(page, "hangs")[1][:2] == [
         "first cause",
         "rank 1 never enqueued barrier, collective 8 of group 0 (default_pg)",

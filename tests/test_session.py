@@ -112,13 +112,13 @@ def columns_of(session: Session, view: str) -> list[tuple[str, str]]:
 
 
 def documented(view: str) -> list[tuple[str, str]]:
-    """Return the columns that the view's header promises, `run` and, for events, `rank` before them."""
+    """Return the columns that the view's header promises, `run` and, for what is of a dump, `rank` before them."""
     relation = describe(view)
     assert relation is not None
     columns = [(c.name, c.type) for c in relation.columns]
     if relation.scope == "fleet":
         return columns
-    return [("run", "VARCHAR"), *([("rank", "INTEGER")] if view == "events" else []), *columns]
+    return [("run", "VARCHAR"), *([("rank", "INTEGER")] if relation.scope == "dump" else []), *columns]
 
 
 @pytest.mark.parametrize("view", [v for v in public_views() if v != "dumps"])

@@ -17,7 +17,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 from longpole import catalog, config
 from longpole.errors import LongpoleError, StoreError, UsageError
 from longpole.remote import LeanHandler
-from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
+from longpole.store import DUMP_GRAIN, DUMP_TABLE, EVENT_TABLES, Manifest, PublishedFile, Store, dumps_table, gone
 from longpole.text import printable
 
 DEFAULT_SESSION_MEMORY = 2 << 30
@@ -127,7 +127,7 @@ class Session:
 
         Args:
             path: Where; nothing may be there.
-            steps: First and last step whose `events` come along, None for an open end; None leaves the view out.
+            steps: First and last step whose events come along, None for an open end; None leaves their views out.
         """
         with self.explaining(), duckdb.connect() as con:
             con.execute(f"ATTACH {_text(str(path))} AS longpole (STORAGE_VERSION 'v1.0.0')")
@@ -135,11 +135,11 @@ class Session:
             tables = self.con.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_name").fetchall()
             stored = [*(r.name for r in _stored_relations()), "dumps"]
             for name in [*stored, *(t for (t,) in tables)]:
-                if name == "events" and steps is None:
+                if name in EVENT_TABLES and steps is None:
                     continue
                 rows = self.con.sql(f"FROM {name}")
                 for bound, sign in zip(steps or (), (">=", "<="), strict=False):
-                    if name == "events" and bound is not None:
+                    if name in EVENT_TABLES and bound is not None:
                         rows = rows.filter(f"step {sign} {bound}")
                 con.register("_rows", rows.to_arrow_reader(100_000))
                 con.execute(f"CREATE TABLE {name} AS FROM _rows")

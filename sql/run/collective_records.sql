@@ -28,7 +28,7 @@
 -- Order: rank, record_id, seq
 -- How: calls made as one share a number, and are matched in their order. A rank's sends and receives are not matched: their
 -- numbers count differently in both.
-WITH kernels AS (
+WITH profiled AS (
     SELECT
         *,
         regexp_replace(group_id, '@\d+$', '') AS name,
@@ -42,7 +42,7 @@ by_seq AS (
         row_number() OVER (PARTITION BY rank, name, seq ORDER BY activity_no) AS nth,
         -- Two groups of one rank under one name: their numbers say nothing.
         count(DISTINCT group_id) OVER (PARTITION BY rank, name) AS n_groups
-    FROM kernels
+    FROM profiled
     WHERE has_seq
 ),
 
@@ -51,7 +51,7 @@ by_order AS (
         *,
         row_number() OVER (alike ORDER BY activity_no) AS nth,
         count(*) OVER alike AS n_alike
-    FROM kernels
+    FROM profiled
     WHERE NOT has_seq AND op <> 'send_recv'
     WINDOW alike AS (PARTITION BY rank, name, op)
 ),
