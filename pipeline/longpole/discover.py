@@ -13,7 +13,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from longpole import remote
-from longpole.errors import DumpError, LongpoleError, UsageError
+from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
@@ -62,7 +62,7 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
     """Return the files that the names, folders, patterns and URLs mean, in order of name, each once.
 
     Raises:
-        DumpError: A name means no file, or a folder holds nothing that could be a dump.
+        DumpError: A name means no file; NoDumpsError: a folder holds nothing that could be a dump.
     """
     if not dumps:
         raise UsageError("no dumps are given", "Name files, a folder of them, or a URL.")
@@ -97,7 +97,7 @@ def _expand(fs: Any, path: str, given: str) -> list[Candidate]:
     if fs.isdir(path):
         found = [_candidate(fs, p, info, is_named=False) for p, info in _files_below(fs, path)]
         if not found:
-            raise DumpError(
+            raise NoDumpsError(
                 f"{given} is a folder without dumps",
                 f"It holds no file that ends in {', '.join(_DUMP_ENDINGS)}. Name the dumps or their folder.",
             )

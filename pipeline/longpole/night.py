@@ -14,7 +14,7 @@ import fsspec
 
 from longpole import config, remote, topology
 from longpole.discover import Candidate, find
-from longpole.errors import DumpError, LongpoleError, UsageError
+from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
 from longpole.store import Manifest, RankPlace, SeenFile, check_run_name
 
 _LARGEST_CONFIG = 1 << 20
@@ -74,11 +74,8 @@ def runs_below(root: str, pattern: str) -> tuple[list[Found], list[str]]:
             continue
         try:
             found[run] = look(Found(check_run_name(run), url))
-        except DumpError as error:
-            if "without dumps" not in error.fact:
-                found[run] = Found(run, url, error=error.fact)
-            else:
-                empty.append(url)
+        except NoDumpsError:
+            empty.append(url)
         except LongpoleError as error:
             found[run] = Found(run, url, error=error.fact)
     return [found[key] for key in sorted(found)], empty
