@@ -5,7 +5,6 @@ Nothing is opened here but run.toml: names, sizes and times of files say what th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -15,7 +14,7 @@ import fsspec
 from longpole import config, remote, topology
 from longpole.discover import Candidate, find
 from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
-from longpole.store import Manifest, RankPlace, SeenFile, check_run_name
+from longpole.store import Manifest, RankPlace, SeenFile, as_run_name
 
 _LARGEST_CONFIG = 1 << 20
 """Bytes of a run.toml at most: what is larger is none."""
@@ -68,12 +67,12 @@ def runs_below(root: str, pattern: str) -> tuple[list[Found], list[str]]:
     empty: list[str] = []
     for inside, folder in folders:
         url = folder if remote.is_local(root) else str(fs.unstrip_protocol(folder))
-        run = _name(inside)
+        run = as_run_name(inside.replace("/", "."))
         if run in found:
             found[f"{run}?{len(found)}"] = Found(run, url, error=f"{found[run].folder} and {url} are both named {run}")
             continue
         try:
-            found[run] = look(Found(check_run_name(run), url))
+            found[run] = look(Found(run, url))
         except NoDumpsError:
             empty.append(url)
         except LongpoleError as error:
@@ -178,7 +177,3 @@ def _places(named: str | None, path: str, run: Found) -> tuple[RankPlace, ...] |
     if not (folder / named).resolve().is_relative_to(folder):
         raise LongpoleError(f"{path}: topology file {named!r} is not in the run's folder", "Put it beside run.toml.")
     return topology.load(named, path)
-
-
-def _name(inside: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._+=@-]+", "-", inside.replace("/", ".")).strip("-._+=@")[:128] or "run"
