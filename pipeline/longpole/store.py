@@ -478,6 +478,15 @@ class Store:
             beside.write_bytes(raw)
 
 
+def store_at(url: str | None) -> Store:
+    """Return the store at a folder or URL, by default $LONGPOLE_STORE, else ./longpole-store.
+
+    Raises:
+        StoreError: Nothing can be opened there.
+    """
+    return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
+
+
 @contextlib.contextmanager
 def _beside(target: str) -> Iterator[Path]:
     """Give a name beside `target` that takes its place when all went well, and is gone when not."""

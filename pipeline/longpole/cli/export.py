@@ -16,10 +16,10 @@ from isal import isal_zlib
 from longpole import export as traces
 from longpole import timeline_trace, timelines
 from longpole.chrome_trace import MARK, Sink, Written
-from longpole.cli.options import Log, RunArgument, StoreOption, open_store, parse_steps, progress, stderr
+from longpole.cli.options import Log, RunArgument, StoreOption, parse_steps, progress, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
-from longpole.store import refuse_pruned
+from longpole.store import refuse_pruned, store_at
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -52,7 +52,7 @@ def export(
     """
     console = stderr()
     wanted_steps, wanted_ranks = parse_steps(steps), _ranks(ranks)
-    target = open_store(store)
+    target = store_at(store)
     manifest = target.manifest(run)
     refuse_pruned(manifest, "a trace")
     has_ops = bool(manifest.of(timelines.TABLE))

@@ -17,7 +17,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, run_all
 from longpole.errors import UsageError
-from longpole.store import Store
 from longpole.units import parse_bytes
 
 T = TypeVar("T")
@@ -84,11 +83,6 @@ class ClusterFlags:
     def log(self) -> Log:
         """Return where progress and notes go."""
         return Log(self.log_format)
-
-
-def open_store(url: str | None) -> Store:
-    """Return the store that the option, the environment or the default names."""
-    return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
 
 
 def stderr() -> Log:

@@ -15,9 +15,10 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from longpole.cli.options import StoreOption, open_store
+from longpole.cli.options import StoreOption
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -41,7 +42,7 @@ def query(
     if limit < 1:
         raise UsageError(f"--limit {limit} shows nothing", "Give a number of rows from 1.")
     text = sys.stdin.read() if sql == "-" else sql
-    with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+    with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
         if print_answer(session, session.sql(text), format, limit=limit) > limit and format == "table":
             Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
 

@@ -11,11 +11,11 @@ from cyclopts import Parameter
 
 from longpole import __version__
 from longpole.cli.compare import compared
-from longpole.cli.options import RunArgument, StoreOption, open_store, parse_steps, stderr
+from longpole.cli.options import RunArgument, StoreOption, parse_steps, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.report import compare_page, of_run, postmortem, postmortem_page
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
-from longpole.store import refuse_pruned
+from longpole.store import refuse_pruned, store_at
 
 OutputOption = Annotated[
     str | None,
@@ -57,7 +57,7 @@ def report(
         raise UsageError("a comparison needs the run to compare with", "Name it with --baseline.")
     if kind != "compare" and baseline is not None:
         raise UsageError(f"a page of kind {kind} has no baseline", "Leave out --baseline, or ask for --kind compare.")
-    target = open_store(store)
+    target = store_at(store)
     manifest = target.manifest(run)
     if kind == "postmortem":
         refuse_pruned(manifest, "a post-mortem")

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from longpole import catalog
 from longpole.analyze import analyze_run
-from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Work, stderr
 from longpole.errors import UsageError
 from longpole.session import Session
-from longpole.store import Store, refuse_pruned
+from longpole.store import Store, refuse_pruned, store_at
 from longpole.text import printable
 from longpole.units import duration_text, parse_duration
 from longpole.whatif import KINDS, LEAST_RANKS_OF_A_MEDIAN, Answer, Change, Scenario, ask, recorded_ranks
@@ -67,7 +67,7 @@ def whatif(
     Example: longpole whatif nightly-2117 --scale comm=0.5 --fix-rank 3
     """
     console = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     refuse_pruned(target.manifest(run), "a what-if")
     changes = (
         *(_scaled(text) for text in scale),
