@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import polars as pl
 
 from longpole.catalog import page_query
-from longpole.report import document, words
+from longpole.report import answers, document, words
 from longpole.report.document import Section
 from longpole.report.overview import MAX_DUMP_ROWS
 
@@ -66,20 +65,16 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Hang | None:
     if not counted:
         return None
 
-    def rows(query: str, **parameters: Any) -> pl.DataFrame:
-        frame: pl.DataFrame = con.sql(page_query(query), params={"run": run, **parameters}).pl()
-        return frame
-
     ((n_ranks, n_records, n_hangs, n_follow, n_unread, n_profiles),) = counted
-    hangs = rows("flight_hangs", max_hangs=MAX_HANGS)
+    hangs = answers.frame(con, "flight_hangs", run=run, max_hangs=MAX_HANGS)
     head = f"{words.visible(run)}: flight recorders of {words.count(n_ranks)} ranks, {words.count(n_records)} records"
     return Hang(
         run=run,
         lines=(head, *_told(hangs, n_hangs, n_follow), *_doubts(n_unread)),
         is_alone=n_profiles == 0,
         hangs=hangs,
-        members=rows("flight_members", max_ranks=MAX_MEMBERS),
-        dumps=rows("overview_dumps", max_dumps=MAX_DUMP_ROWS),
+        members=answers.frame(con, "flight_members", run=run, max_ranks=MAX_MEMBERS),
+        dumps=answers.frame(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
     )
 
 
