@@ -102,9 +102,9 @@ def _told(hangs: pl.DataFrame, n_hangs: int, n_follow: int) -> list[str]:
     if first["frame"] is not None:
         where = "Its last call was at" if first["kind"] in ("missing", "order") else "It was called at"
         lines.append(f"{where} {words.visible(first['frame'])}.")
-    causes = [row for row in others if row["role"] == "cause"]
-    lines += [f"Besides: {words.visible(row['verdict'])}." for row in causes[:_LINES]]
-    n_more = n_hangs - 1 - n_follow - len(causes[:_LINES])
+    besides = [row for row in others if row["role"] == "cause"][:_LINES]
+    lines += [f"Besides: {words.visible(row['verdict'])}." for row in besides]
+    n_more = n_hangs - 1 - n_follow - len(besides)
     if n_more > 0:
         lines.append(f"And {words.count(n_more)} more that no other explains.")
     if n_follow:

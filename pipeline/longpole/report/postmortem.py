@@ -80,13 +80,10 @@ class Step:
 
     step: int
     start_ns: int | None
-    end_ns: int | None
     length_ns: int
     is_timed: bool
     beyond_ns: int | None
     beyond_ratio: float | None
-    end_rank: int | None
-    n_ranks: int
     verdict: str
 
 
