@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from longpole import __version__
 from longpole.cli.compare import compared
-from longpole.cli.options import RunArgument, StoreOption, parse_steps, stderr
+from longpole.cli.options import RunArgument, StoreOption, check_step, parse_steps, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.report import compare_page, of_run, postmortem, postmortem_page
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
@@ -21,9 +21,6 @@ OutputOption = Annotated[
     str | None,
     Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html, of another kind RUN-KIND.html."),
 ]
-
-_MOST_STEP = 10**15
-"""No marker has a greater number."""
 
 _MARK = b'<meta name="generator" content="longpole'
 
@@ -85,8 +82,7 @@ def _span(kind: str, step: int | None, steps: str | None) -> tuple[int | None, i
         raise UsageError(f"a page of kind {kind} is of all steps", "Give --kind postmortem with --step or --steps.")
     if step is not None and steps is not None:
         raise UsageError("--step and --steps say the same twice", "Give one of them.")
-    if step is not None and not 0 <= step <= _MOST_STEP:
-        raise UsageError(f"--step {step} is no step's number", "Give one that the run has, as --step 104.")
+    check_step(step)
     return parse_steps(steps) if step is None else (step, step)
 
 
