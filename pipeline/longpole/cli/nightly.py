@@ -17,7 +17,7 @@ from longpole.analyze import analyze_run, is_analyzed
 from longpole.cli.compare import compared
 from longpole.cli.ingest import read_files
 from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
-from longpole.cli.report import page_path, write_page
+from longpole.cli.output import page_path, write_page
 from longpole.config import parse
 from longpole.errors import GateError, LongpoleError, UsageError
 from longpole.report import compare_page, nights, nights_page, of_run

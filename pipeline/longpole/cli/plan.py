@@ -13,6 +13,7 @@ from rich.table import Table
 
 from longpole import __version__, presets
 from longpole.cli.options import print_table, stderr
+from longpole.cli.output import page_path, write_page
 from longpole.errors import LongpoleError, UsageError
 from longpole.plan import clocks as four_clocks
 from longpole.plan.buckets import Exchange
@@ -394,9 +395,7 @@ def _show(sheet: Sheet, out: OutputFlags) -> None:
 
 
 def _write_page(sheet: Sheet, output: str, *, force: bool) -> None:
-    # What draws is loaded only here: most answers are lines on a terminal.
-    from longpole.cli.report import page_path, write_page
-    from longpole.report import plan_page
+    from longpole.report import plan_page  # what draws is loaded only here: most answers are lines on a terminal
 
     path = page_path(output, "", force=force)
     write_page(path, plan_page.render(sheet, tool_version=__version__))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -12,7 +9,8 @@ from cyclopts import Parameter
 from longpole import __version__
 from longpole.cli.compare import compared
 from longpole.cli.options import RunArgument, StoreOption, check_step, parse_steps, stderr
-from longpole.errors import LongpoleError, UsageError
+from longpole.cli.output import page_path, write_page
+from longpole.errors import UsageError
 from longpole.report import compare_page, of_run, postmortem, postmortem_page
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
 from longpole.store import refuse_pruned, store_at
@@ -21,8 +19,6 @@ OutputOption = Annotated[
     str | None,
     Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html, of another kind RUN-KIND.html."),
 ]
-
-_MARK = b'<meta name="generator" content="longpole'
 
 
 def report(
@@ -84,31 +80,3 @@ def _span(kind: str, step: int | None, steps: str | None) -> tuple[int | None, i
         raise UsageError("--step and --steps say the same twice", "Give one of them.")
     check_step(step)
     return parse_steps(steps) if step is None else (step, step)
-
-
-def page_path(output: str | None, default: str, *, force: bool) -> Path:
-    """Return where the page goes.
-
-    Raises:
-        LongpoleError: Something that is no page of longpole's lies there, or its folder does not exist.
-    """
-    path = Path(output or default)
-    if path.is_dir():
-        raise LongpoleError(f"{path} is a folder", "Name a file with -o.")
-    if not path.parent.is_dir():
-        raise LongpoleError(f"the folder {path.parent} does not exist", "Make it, or name another file with -o.")
-    if path.exists() and not force:
-        with path.open("rb") as file:
-            if _MARK not in file.read(4096):
-                raise LongpoleError(f"{path} exists and is no page of longpole's", "Use --force to overwrite it.")
-    return path
-
-
-def write_page(path: Path, html: str) -> None:
-    """Write the page whole or not at all."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        beside.write_text(html, encoding="utf-8", errors="replace")
-        os.replace(beside, path)  # noqa: PTH105  atomic on every platform
-    finally:
-        beside.unlink(missing_ok=True)

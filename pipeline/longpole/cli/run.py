@@ -11,7 +11,8 @@ from longpole import __version__
 from longpole.analyze import analyze_run
 from longpole.cli.ingest import ConfigOption, DumpsArgument, NameOption, RankOption, read_into
 from longpole.cli.options import ClusterFlags, StoreOption, WhatIfOption, Work
-from longpole.cli.report import OutputOption, page_path, write_page
+from longpole.cli.output import page_path, write_page
+from longpole.cli.report import OutputOption
 from longpole.discover import run_name
 from longpole.report import of_run
 from longpole.session import Session
