@@ -215,6 +215,11 @@ def check_run_name(name: str) -> str:
     return name
 
 
+def as_run_name(text: str) -> str:
+    """Return the text as a run may be named: what a name cannot have is a hyphen; `run` where nothing is left."""
+    return re.sub(r"[^A-Za-z0-9._+=@-]+", "-", text).strip("-._+=@")[:128] or "run"
+
+
 def file_digest(path: Path) -> str:
     """Return blake2b-128 of a local file's bytes, in hex."""
     with path.open("rb") as file:
@@ -471,6 +476,15 @@ class Store:
             return
         with _beside(path) as beside:
             beside.write_bytes(raw)
+
+
+def store_at(url: str | None) -> Store:
+    """Return the store at a folder or URL, by default $LONGPOLE_STORE, else ./longpole-store.
+
+    Raises:
+        StoreError: Nothing can be opened there.
+    """
+    return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
 
 
 @contextlib.contextmanager
