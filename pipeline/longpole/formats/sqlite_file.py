@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from longpole import scratch
 from longpole.errors import DumpError
 from longpole.formats.bytestream import ByteStream
 
@@ -52,13 +52,13 @@ class Table:
 
 
 @contextmanager
-def on_disk(file: BinaryIO, name: str, scratch: str | None) -> Iterator[Path]:
+def on_disk(file: BinaryIO, name: str, inside: str | None) -> Iterator[Path]:
     """Give a local file with the bytes of `file`, decompressed: itself where it is one, else a copy that goes away.
 
     Args:
         file: The opened dump, at its beginning.
         name: As a person knows it.
-        scratch: Folder for the copy; None: the system's own.
+        inside: Folder for the copy; None: the system's own.
 
     Raises:
         DumpError: The copy does not fit on the disk, or its gzip stream ends early.
@@ -69,7 +69,7 @@ def on_disk(file: BinaryIO, name: str, scratch: str | None) -> Iterator[Path]:
     if local is not None and head == MAGIC:
         yield local
         return
-    with tempfile.TemporaryDirectory(prefix="longpole-", dir=scratch) as folder:
+    with scratch.folder(inside) as folder:
         target = Path(folder) / "copy.sqlite"
         stream = ByteStream(file)
         room = shutil.disk_usage(folder).free - _SPARE_BYTES
