@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import fsspec
@@ -51,6 +52,9 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
     return worst
 
 
+_STEP = re.compile(r"[0-9]{1,18}")
+
+
 class _Tally:
     """Counts what goes by, without keeping it."""
 
@@ -77,7 +81,7 @@ class _Tally:
 def _lines(facts: DumpFacts, tally: _Tally, name: str) -> list[str]:
     rank = facts.rank if facts.rank is not None else rank_from_name(name)
     source = "" if facts.rank is not None else " (from its name)" if rank is not None else ""
-    numbers = sorted(int(s.partition("#")[2]) for s in tally.steps if s.partition("#")[2].isdigit())
+    numbers = sorted(int(n) for s in tally.steps if _STEP.fullmatch(n := s.partition("#")[2]))
     span = tally.last_ns - tally.first_ns if tally.first_ns is not None and tally.last_ns is not None else None
     devices = sorted({d.name or "unnamed" for d in facts.devices})
     return [

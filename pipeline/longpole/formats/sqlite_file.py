@@ -36,6 +36,9 @@ _MOST_TEXTS = 100_000  # held at once
 _MOST_TABLES = 4_096
 _COPY_AGAIN = "Copy or export it again."
 
+_DAMAGES = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file raises; the latter where SQLite's own message quotes bytes of it."""
+
 _NUMBER, _TEXT = "integer", "text"
 Kind = Literal["integer", "text"]
 
@@ -123,7 +126,7 @@ class SqliteFile:
             for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
                 self._con.execute(f"PRAGMA {pragma}")
             self._tables = _tables(self._con)
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             raise DumpError(f"{name} is an SQLite database that cannot be read: {error}", _COPY_AGAIN) from None
         self._n_looks = 0
         self._con.set_progress_handler(self._look, _STEPS)
@@ -168,7 +171,7 @@ class SqliteFile:
                             _COPY_AGAIN,
                         )
                     yield [list(column) for column in zip(*rows, strict=True)]
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             self.damage.append(f"{table} ends early, after {n_rows:,} rows: {error}"[:200])
 
     def _fetched(self, cursor: sqlite3.Cursor) -> list[_Row]:
@@ -192,7 +195,7 @@ class SqliteFile:
         self._n_looks = 0
         try:
             row: _Row | None = self._con.execute(statement, (key,)).fetchone()
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             if len(self.damage) < 10:
                 self.damage.append(f"a row cannot be looked up: {error}"[:200])
             return None
@@ -269,7 +272,7 @@ def _check_unlocked(path: Path, name: str) -> None:
                 f"{name} was being written when its writer ended: {path.name}-journal lies beside it",
                 f"Roll it back: sqlite3 {path.name} 'SELECT 1 FROM sqlite_master'",
             ) from None
-    except sqlite3.Error:
+    except _DAMAGES:
         pass  # damaged, which reading says better
 
 
