@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import itertools
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.config import RunConfig
+from longpole.config import Chrome, RunConfig
 from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
@@ -65,6 +66,7 @@ class ReadTask:
     threads: int
     memory: int
     rank_pattern: str | None = None
+    chrome: Chrome | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def ingest_run(
                     threads,
                     memory,
                     rank_pattern,
+                    config.layout(),
                 )
             )
     if tasks:
@@ -258,7 +261,7 @@ def _read_raw(task: ReadTask, dump: str, target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
     with remote.open_file(dump) as file:
-        reader = reader_for(head_of(file), task.dump.name)
+        reader = reader_for(head_of(file), task.dump.name, task.chrome)
         file.seek(0)
         with pq.ParquetWriter(
             target,
@@ -289,7 +292,8 @@ def _devices(
                 " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
             )
         if pq.read_metadata(part).num_rows:
-            found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+            linked = _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+            found += [dataclasses.replace(d, process=process) for d in linked] if facts.processes_are_ranks else linked
         if len(found) > MAX_DEVICES:
             raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
     return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
@@ -418,6 +422,9 @@ def _merge(
             continue
         for place, device in enumerate(result.devices):
             rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
+            if result.facts.processes_are_ranks:
+                assert device.process is not None
+                rank = device.process
             path = f"events/rank={rank:05d}/{result.content}.{device.inputs}.parquet"
             store.move(run, device.staged, path)
             files.append(
@@ -452,7 +459,10 @@ def _ranks_of(fresh: Sequence[ReadResult], has_others: bool, pattern: str | None
     readable = [r for r in fresh if r.facts is not None]
     for result in readable:
         assert result.facts is not None
-        if pattern is not None:
+        rank: int | None
+        if result.facts.processes_are_ranks:
+            rank = result.facts.processes[0]
+        elif pattern is not None:
             rank = rank_from_name(result.dump.name, pattern)
         elif result.facts.rank is not None:
             rank = result.facts.rank
@@ -489,11 +499,12 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         *(["metadata that makes no sense"] if any("makes no sense" in n for n in facts.notes) else []),
     ]
     notes = list(facts.notes)
-    if facts.rank is None:
+    if facts.rank is None and not facts.processes_are_ranks:
         notes.append(f"the dump does not say its rank: taken as {rank}")
     if len(result.devices) > 1:
         notes.append(
-            f"{len(facts.processes)} processes in one dump: one rank each"
+            f"{len(facts.processes)} {'ranks' if facts.processes_are_ranks else 'processes'} in one dump"
+            + ("" if facts.processes_are_ranks else ": one rank each")
             if len(facts.processes) > 1
             else f"{len(result.devices)} devices in one dump: one rank each"
         )
