@@ -166,14 +166,14 @@ def test_one_file_of_many_ranks_gives_each_its_own_numbers(tmp_path: Path) -> No
         tmp_path,
         dump,
         SHARED,
-        "SELECT rank, name, start_ns, stream, process FROM events WHERE category <> 'step' ORDER BY ALL",
+        "SELECT rank, category, name, step, start_ns, stream, process FROM events ORDER BY ALL",
     )
 
     assert found == [
-        (2, "gemm", 150_000, 20, 2),
-        (2, "step 5", 100_000, None, 2),
-        (7, "gemm", 150_000, 20, 7),
-        (7, "step 5", 100_000, None, 7),
+        (2, "kernel", "gemm", None, 150_000, 20, 2),
+        (2, "step", "step 5", 5, 100_000, None, 2),
+        (7, "kernel", "gemm", None, 150_000, 20, 7),
+        (7, "step", "step 5", 5, 100_000, None, 7),
     ]
 
 
