@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from longpole import remote
 from longpole.errors import DumpError, LongpoleError, UsageError
+from longpole.formats import nsys_folder
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
@@ -33,7 +35,7 @@ _RANK_IN_NAME = tuple(
         r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
         # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
         r"(?i)(?:^|(?<!\d)(?<!ranks)(?<!step)(?<!steps)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
-        r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?$",
+        r"(?:(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$",
     )
 )
 """From the surest to the least: a name that says rank, a name that says worker, a number before the ending."""
@@ -50,6 +52,7 @@ class Candidate:
     n_bytes: int
     modified: str  # the file system's own word for when; equal means unchanged
     is_named: bool  # given by name, not found in a folder
+    parts: tuple[str, ...] = ()  # of a dump of several files, theirs; `url` is one of them, `name` their folder
 
     @property
     def looks_like_dump(self) -> bool:
@@ -83,7 +86,31 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
         except remote.failures() as error:
             name = getattr(error, "filename", None) or given
             raise DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.") from error
-    return sorted(found.values(), key=lambda c: c.url)
+    return sorted(_joined(found.values()), key=lambda c: c.url)
+
+
+def _joined(found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the files, those that are the tables of one export as one dump."""
+    by_folder: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        is_table = nsys_folder.table_of(candidate.url) is not None
+        by_folder.setdefault(candidate.url.rpartition("/")[0] if is_table else "", []).append(candidate)
+    yield from by_folder.pop("", [])
+    for tables in by_folder.values():
+        texts = next((c for c in tables if nsys_folder.table_of(c.url) == nsys_folder.TEXTS), None)
+        if texts is None:  # single tables, which reading refuses
+            yield from tables
+            continue
+        tables.sort(key=lambda c: c.url)
+        state = "\n".join(f"{c.name} {c.n_bytes} {c.modified}" for c in tables)
+        yield Candidate(
+            texts.url,
+            texts.name.rpartition("/")[0],
+            sum(c.n_bytes for c in tables),
+            hashlib.blake2b(state.encode(), digest_size=16).hexdigest() if all(c.modified for c in tables) else "",
+            any(c.is_named for c in tables),
+            tuple(c.url for c in tables),
+        )
 
 
 def _refuse_chain(name: str) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import errno
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, nsys_folder, reader_for
 from longpole.formats.probe import head_of
 from longpole.store import (
     SOURCES,
@@ -181,18 +181,19 @@ def read_dump(task: ReadTask) -> ReadResult:
     store = Store(task.store_url)
     with store.scratch() as folder:
         try:
-            local = None if remote.is_local(task.dump.url) else folder / "dump"
-            content = _content_of(task.dump, local)
+            tables = nsys_folder.local_tables(task.dump.parts, folder / "tables")
+            local = None if tables or remote.is_local(task.dump.url) else folder / "dump"
+            content = _content_of_tables(tables) if tables else _content_of(task.dump, local)
             here = task.dump.url if local is None else str(local)
-            if timelines.is_timeline(here):
+            if not tables and timelines.is_timeline(here):
                 return _read_timeline(task, store, folder, here, content)
-            if flights.is_flight(here):
+            if not tables and flights.is_flight(here):
                 return _read_flight(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
-            facts = _read_raw(task, here, raw)
+            facts = _read_raw(task, here, tables, raw)
         except DumpError as error:
             return ReadResult(task.dump, "", error=error.fact)
         except remote.failures() as error:
@@ -257,23 +258,28 @@ def _content_of(dump: Candidate, copy: Path | None) -> str:
     return digest.hexdigest()
 
 
-def _read_raw(task: ReadTask, dump: str, target: Path) -> DumpFacts:
+def _content_of_tables(tables: Mapping[str, Path]) -> str:
+    return key_of(*(f"{table} {file_digest(path)}" for table, path in sorted(tables.items())))
+
+
+def _read_raw(task: ReadTask, dump: str, tables: Mapping[str, Path], target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    with remote.open_file(dump) as file:
-        reader = reader_for(head_of(file), task.dump.name, task.chrome)
-        file.seek(0)
-        with pq.ParquetWriter(
-            target,
-            RAW_SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=strings,
-            column_encoding=integers,
-        ) as writer:
-            return reader.read(
-                file, task.dump.name, writer.write_table, ReadOptions(task.threads, scratch=str(target.parent))
-            )
+    options = ReadOptions(task.threads, scratch=str(target.parent))
+    with pq.ParquetWriter(
+        target,
+        RAW_SCHEMA,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=strings,
+        column_encoding=integers,
+    ) as writer:
+        if tables:
+            return nsys_folder.read(tables, task.dump.name, writer.write_table, options)
+        with remote.open_file(dump) as file:
+            reader = reader_for(head_of(file), task.dump.name, task.chrome)
+            file.seek(0)
+            return reader.read(file, task.dump.name, writer.write_table, options)
 
 
 def _devices(

@@ -1,7 +1,8 @@
-"""Nsight Systems' SQLite export, of any version 3: kernels, copies, calls, synchronisations and NVTX ranges.
+"""Nsight Systems' export, of any version 3: kernels, copies, calls, synchronisations and NVTX ranges of its tables.
 
-One file may hold several processes, each with its own devices and its own count of correlations. Times are integer
-nanoseconds since the session began. A table that was not recorded is missing, and so may any column be.
+SQLite or a folder of Parquet, the tables are the same. One export may hold several processes, each with its own
+devices and its own count of correlations. Times are integer nanoseconds since the session began. A table that was not
+recorded is missing, and so may any column be.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from longpole.errors import DumpError
 from longpole.events import Device, DumpFacts
 from longpole.formats import Sink
 from longpole.formats.rows import Rows, count, integers, nonzero, texts, triples
-from longpole.formats.sqlite_file import Kind, Lookup, SqliteFile
+from longpole.formats.tables import Kind, Lookup, Tables
 from longpole.formats.times import INT64_MAX
 
 NAME = "nsys"
@@ -58,12 +59,17 @@ _CALL_VERSION = re.compile(r"(?:_ptsz|_ptds)?_v\d{4,5}$")
 _SEQUENCE = re.compile(r", seq = (\d{1,18})(?!\d)")
 
 
-def is_export(file: SqliteFile) -> bool:
+def is_read(table: str) -> bool:
+    """Return whether anything of a table is read."""
+    return table.startswith((_CUPTI, "NVTX_", "TARGET_INFO_")) or table in ("StringIds", "META_DATA_EXPORT")
+
+
+def is_export(file: Tables) -> bool:
     """Return whether the database has the tables of such an export."""
     return "StringIds" in file.tables and any(t == _RANGES or t.startswith(_CUPTI) for t in file.tables)
 
 
-def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
+def read(file: Tables, path: str, sink: Sink) -> DumpFacts:
     """Hand over all rows and return what else the export says.
 
     Raises:
@@ -84,7 +90,7 @@ def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
 class _Reading:
     """One export on its way to rows."""
 
-    file: SqliteFile
+    file: Tables
     path: str
     rows: Rows
     notes: list[str] = field(default_factory=list)
@@ -321,7 +327,9 @@ class _Reading:
         told = self._pairs("META_DATA_EXPORT")
         version = told.get("EXPORT_SCHEMA_VERSION", "")[:20]
         product = told.get("EXPORT_PRODUCT_VERSION", "")[:20]
-        return f"nsys SQLite {version or 'of an unknown version'}" + (f", Nsight Systems {product}" if product else "")
+        return f"nsys {self.file.holder} {version or 'of an unknown version'}" + (
+            f", Nsight Systems {product}" if product else ""
+        )
 
     def _host(self) -> str | None:
         return self._pairs("TARGET_INFO_SYSTEM_ENV").get("Hostname")
