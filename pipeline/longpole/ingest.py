@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.config import Chrome, RunConfig
+from longpole.config import STEP_PATTERN, Chrome, RunConfig
 from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
@@ -265,7 +265,8 @@ def _content_of_tables(tables: Mapping[str, Path]) -> str:
 def _read_raw(task: ReadTask, dump: str, tables: Mapping[str, Path], target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    options = ReadOptions(task.threads, scratch=str(target.parent))
+    marker = task.step_pattern if task.step_pattern != STEP_PATTERN else None
+    options = ReadOptions(task.threads, scratch=str(target.parent), marker=marker)
     with pq.ParquetWriter(
         target,
         RAW_SCHEMA,

@@ -27,6 +27,7 @@ class ReadOptions:
     threads: int = 1  # decoders beside the thread that reads and splits
     keep_python: bool = False  # Python frames are the bulk of some dumps
     scratch: str | None = None  # folder for temporary files; None: the system's own
+    marker: str | None = None  # RE2 pattern of the run's step markers; None: torch.profiler's own
 
 
 class Reader(Protocol):

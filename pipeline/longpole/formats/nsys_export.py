@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from longpole.errors import DumpError
 from longpole.events import Device, DumpFacts
 from longpole.formats import Sink
+from longpole.formats.nsys_payload import COLUMNS, Payloads
 from longpole.formats.rows import Rows, count, integers, nonzero, texts, triples
 from longpole.formats.tables import Kind, Lookup, Tables
 from longpole.formats.times import INT64_MAX
@@ -69,13 +70,20 @@ def is_export(file: Tables) -> bool:
     return "StringIds" in file.tables and any(t == _RANGES or t.startswith(_CUPTI) for t in file.tables)
 
 
-def read(file: Tables, path: str, sink: Sink) -> DumpFacts:
+def read(file: Tables, path: str, sink: Sink, marker: str | None = None) -> DumpFacts:
     """Hand over all rows and return what else the export says.
+
+    Args:
+        file: Its tables.
+        path: Its name, for messages.
+        sink: Takes the rows.
+        marker: The run's own pattern of step markers, where it has one: payloads and domains that it asks for become
+            part of their ranges' names.
 
     Raises:
         DumpError: Its names cannot be looked up, or it has more processes than a machine.
     """
-    reading = _Reading(file, path, Rows(sink))
+    reading = _Reading(file, path, Rows(sink), marker)
     reading.kernels()
     reading.copies()
     reading.fills()
@@ -93,6 +101,7 @@ class _Reading:
     file: Tables
     path: str
     rows: Rows
+    marker: str | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -264,10 +273,12 @@ class _Reading:
         return pc.bit_wise_and(pc.shift_right(integers(ids), 24), self._mask)
 
     def ranges(self) -> None:
+        payloads = Payloads(self.file, self.marker) if self.marker is not None else None
         for batch in self._batches(
             _RANGES,
             *(("start", "integer"), ("end", "integer"), ("eventType", "integer")),
             *(("text", "text"), ("textId", "integer"), ("globalTid", "integer")),
+            *(COLUMNS if payloads is not None else ()),
         ):
             ids = integers(batch["globalTid"])
             process, mine = self._mine(ids, "ranges of processes without kernels")
@@ -277,6 +288,8 @@ class _Reading:
                 self.rows.skipped["NVTX marks, and names of threads, domains and categories"] += n_others
             registered = self._names.first(batch["textId"])
             said = [t if t is not None else r for t, r in zip(batch["text"], registered, strict=True)]
+            if payloads is not None:
+                said = payloads.names(said, batch, self._names.first(batch["jsonTextId"]))
             found = [_operator(text) if text is not None else ("annotation", "(unnamed range)", None) for text in said]
             self.rows.add(
                 start=integers(batch["start"]),

@@ -74,4 +74,4 @@ def read(paths: Mapping[str, Path], name: str, sink: Sink, options: ReadOptions)
                 f"{name} is an Nsight Systems export without device work, calls or NVTX ranges",
                 "Record with nsys profile --trace=cuda,nvtx, and export again.",
             )
-        return nsys_export.read(tables, name, sink)
+        return nsys_export.read(tables, name, sink, options.marker)

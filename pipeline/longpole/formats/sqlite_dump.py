@@ -27,7 +27,7 @@ class SqliteReader:
         """
         with on_disk(file, path, options.scratch) as local, SqliteFile(local, path) as database:
             if nsys_export.is_export(database):
-                return nsys_export.read(database, path, sink)
+                return nsys_export.read(database, path, sink, options.marker)
             if rpd.is_profile(database):
                 return rpd.read(database, path, sink)
             if rocprofv3.recordings(database):

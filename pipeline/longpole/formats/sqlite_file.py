@@ -32,7 +32,6 @@ _MOST_TEXTS = 100_000  # held at once
 _MOST_TABLES = 4_096
 _COPY_AGAIN = "Copy or export it again."
 
-_STORED: dict[Kind, str] = {"integer": "integer", "real": "real", "text": "text", "bytes": "blob"}
 _Row = tuple[Any, ...]
 
 
@@ -290,8 +289,10 @@ def _authorize(action: int, first: str | None, _second: str | None, _db: str | N
 def _value(column: str, kind: Kind) -> str:
     """Return the expression for a value of that kind: SQLite lets any column hold anything."""
     name = _quoted(column)
-    told = f"substr({name}, 1, {LONGEST_TEXT})" if kind in ("text", "bytes") else name
-    return f"CASE WHEN typeof({name}) = '{_STORED[kind]}' THEN {told} END"
+    if kind == "bytes":  # some writers store them as text that is none
+        return f"CASE WHEN typeof({name}) IN ('blob', 'text') THEN substr(CAST({name} AS BLOB), 1, {LONGEST_TEXT}) END"
+    told = f"substr({name}, 1, {LONGEST_TEXT})" if kind == "text" else name
+    return f"CASE WHEN typeof({name}) = '{kind}' THEN {told} END"
 
 
 def _quoted(name: str) -> str:
