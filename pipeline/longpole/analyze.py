@@ -380,11 +380,7 @@ def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: 
     tasks = []
     for shard in sorted(found):
         first, last = shard * width, (shard + 1) * width - 1
-        mine = [
-            f
-            for f in files
-            if f.table in whole or (f.table in _STEPS_READ and _shards_within(f, first - 1, last))
-        ]
+        mine = [f for f in files if f.table in whole or (f.table in _STEPS_READ and _shards_within(f, first - 1, last))]
         names = (*_STEPS_READ, *whole)
         tasks.append(_run_level_task(store, run, "steps", names, mine, Told(), memory, (first, last)))
     return tasks

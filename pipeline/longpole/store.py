@@ -47,7 +47,7 @@ class PublishedFile(msgspec.Struct, frozen=True, order=True):
     last_step: int | None = None
     shard_width: int = 0  # of a rank's facts: steps of one shard, and which multiples of it have any
     shards: tuple[int, ...] = ()
-    shard_digests: tuple[str, ...] = ()  # of the rows of each: a rank that records more leaves earlier shards as they are
+    shard_digests: tuple[str, ...] = ()  # of each's rows: a rank that records more leaves earlier shards as they are
     ranks: tuple[int, ...] = ()  # of path_pieces: the ranks it speaks of
 
 

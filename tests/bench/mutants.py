@@ -1,10 +1,11 @@
 """Mutants of the shipped SQL: how many of them some test catches.
 
-Run as `python tests/bench/mutants.py [--mutants 200] [--seed 1] [--processes 2] [RELATION ...]`. A mutant is one relation
-with one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for max, a FILTER or a
-DISTINCT gone, a LEFT join made INNER, plus for minus. It is caught where a test fails, or takes longer than `--limit`
-seconds. Each runs in a process of its own in which the catalogue holds the mutant, on the test files that evaluate its
-relation, the quickest first. Survivors are printed with what was changed; some mean the same as what is shipped.
+Run as `python tests/bench/mutants.py [--mutants 200] [--seed 1] [--processes 2] [RELATION ...]`. A mutant is one
+relation with one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for max, a
+FILTER or a DISTINCT gone, a LEFT join made INNER, plus for minus. It is caught where a test fails, or takes longer than
+`--limit` seconds. Each runs in a process of its own in which the catalogue holds the mutant, on the test files that
+evaluate its relation, the quickest first. Survivors are printed with what was changed; some mean the same as what is
+shipped.
 
 Which files evaluate which relation is found first, by running each once with the shipped SQL; a file that fails then is
 left out and named.
