@@ -279,6 +279,22 @@ def test_who_is_refused_leaves_the_lock_of_the_other(s3: S3) -> None:
     assert not store.fs.exists(store.path("runs", "one", "lock"))
 
 
+def test_the_command_that_the_error_gives_removes_a_lock_of_another_host(s3: S3) -> None:
+    store = Store(f"s3://{BUCKET}/a store's")
+    path = store.path("runs", "one", "lock")
+    store.fs.pipe_file(path, b'{"host": "node-7", "pid": 4711, "since": "2026-01-02 03:04:05+0000"}')
+    with pytest.raises(StoreError, match=r"process 4711 on node-7 since .* \(\d+ d ago\)") as caught, store.lock("one"):
+        pytest.fail("the lock of another was taken")
+
+    command = caught.value.cure.partition("its lock: ")[2].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True, timeout=120)  # noqa: S602
+
+    store.fs.invalidate_cache()
+    assert not store.fs.exists(path)
+    with store.lock("one"):
+        pass
+
+
 def test_a_request_for_the_lock_that_was_sent_twice_is_one_holding(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(f"s3://{BUCKET}/twice")
     create = store.fs.pipe_file

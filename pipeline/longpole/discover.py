@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from longpole import remote
 from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
+from longpole.formats import nsys_folder
 from longpole.store import as_run_name
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
@@ -27,7 +29,7 @@ _TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dum
 
 _WILDCARDS = "*?["
 
-_ENDING = r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?$"
+_ENDING = r"(?:(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$"
 """What stands behind a dump's own name."""
 
 _RANK_IN_NAME = tuple(
@@ -54,6 +56,7 @@ class Candidate:
     n_bytes: int
     modified: str  # the file system's own word for when; equal means unchanged
     is_named: bool  # given by name, not found in a folder
+    parts: tuple[str, ...] = ()  # of a dump of several files, theirs; `url` is one of them, `name` their folder
 
     @property
     def looks_like_dump(self) -> bool:
@@ -87,7 +90,31 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
         except remote.failures() as error:
             name = getattr(error, "filename", None) or given
             raise DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.") from error
-    return sorted(found.values(), key=lambda c: c.url)
+    return sorted(_joined(found.values()), key=lambda c: c.url)
+
+
+def _joined(found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the files, those that are the tables of one export as one dump."""
+    by_folder: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        is_table = nsys_folder.table_of(candidate.url) is not None
+        by_folder.setdefault(candidate.url.rpartition("/")[0] if is_table else "", []).append(candidate)
+    yield from by_folder.pop("", [])
+    for tables in by_folder.values():
+        texts = next((c for c in tables if nsys_folder.table_of(c.url) == nsys_folder.TEXTS), None)
+        if texts is None:  # single tables, which reading refuses
+            yield from tables
+            continue
+        tables.sort(key=lambda c: c.url)
+        state = "\n".join(f"{c.name} {c.n_bytes} {c.modified}" for c in tables)
+        yield Candidate(
+            texts.url,
+            texts.name.rpartition("/")[0],
+            sum(c.n_bytes for c in tables),
+            hashlib.blake2b(state.encode(), digest_size=16).hexdigest() if all(c.modified for c in tables) else "",
+            any(c.is_named for c in tables),
+            tuple(c.url for c in tables),
+        )
 
 
 def _refuse_chain(name: str) -> None:

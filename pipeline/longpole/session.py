@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 
-from longpole import catalog, config
+from longpole import catalog, config, scratch
 from longpole.errors import LongpoleError, StoreError, UsageError
 from longpole.remote import LeanHandler
 from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
@@ -77,7 +76,7 @@ class Session:
             raise LongpoleError(f"there is no run {baseline!r} in {store.url}", "`longpole runs` lists them.")
         self._baseline = baseline
         self._views = views
-        self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
+        self._spill = scratch.folder()
         self.con = duckdb.connect()
         try:
             self._open(store, manifests, memory)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -23,7 +22,7 @@ import pyarrow as pa
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from longpole import __version__, remote
+from longpole import __version__, remote, scratch
 from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
@@ -48,6 +47,7 @@ class PublishedFile(msgspec.Struct, frozen=True, order=True):
     last_step: int | None = None
     shard_width: int = 0  # of a rank's facts: steps of one shard, and which multiples of it have any
     shards: tuple[int, ...] = ()
+    shard_digests: tuple[str, ...] = ()  # of each's rows: a rank that records more leaves earlier shards as they are
     ranks: tuple[int, ...] = ()  # of path_pieces: the ranks it speaks of
 
 
@@ -397,7 +397,7 @@ class Store:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """Give a folder for temporary files, gone afterwards; it is this machine's, never the store's."""
-        with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+        with scratch.folder() as folder:
             yield Path(folder)
 
     def fetch(self, run: str, paths: list[str], folder: Path, rows: remote.StepRange | None = None) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -109,20 +110,33 @@ def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> int:
     for batch in answer.to_arrow_reader(100_000):
         frame = pl.DataFrame(pl.from_arrow(batch))
         if form == "csv":
-            nested = [c for c, t in frame.schema.items() if t.is_nested()]
-            flat = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
-            text = flat.write_csv(include_header=is_first)
-            sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+            _write_csv(frame, has_header=is_first)
         else:
-            lines = frame.write_ndjson().splitlines()
+            lines = frame.write_ndjson().removesuffix("\n").split("\n")  # a text may hold other ends of lines
             sys.stdout.write(("\n" if is_first else ",\n") + ",\n".join(lines))
         is_first = False
         n_rows += len(frame)
     if form == "json":
         sys.stdout.write("\n]\n")
     elif is_first:
-        sys.stdout.write(",".join(answer.columns) + "\n")
+        _write_csv(pl.DataFrame({name: [] for name in answer.columns}), has_header=True)
     return n_rows
+
+
+_FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
+_SIGNED_NUMBER = r"^[+-][0-9.]+(?:[eE][+-]?[0-9]+)?$"
+
+
+def _write_csv(frame: pl.DataFrame, *, has_header: bool) -> None:
+    """Write rows that a spreadsheet shows and does not run: a text it would take for a formula has a ' before it."""
+    nested = [c for c, t in frame.schema.items() if t.is_nested()]
+    flat = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
+    texts = pl.col(pl.String)
+    is_formula = texts.str.contains(_FORMULA) & ~texts.str.contains(_SIGNED_NUMBER)
+    safe = flat.with_columns(pl.when(is_formula).then(pl.lit("'") + texts).otherwise(texts).name.keep())
+    named = {name: f"'{name}" for name in safe.columns if re.match(_FORMULA, name)}
+    text = safe.rename(named).write_csv(include_header=has_header)
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
 
 
 def _json(value: object) -> str:

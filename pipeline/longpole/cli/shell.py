@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from longpole import scratch
 from longpole.cli.options import StoreOption, parse_steps, stderr
 from longpole.errors import LongpoleError
 from longpole.session import Session
@@ -42,7 +42,7 @@ def shell(
             "Get it: pip install duckdb-cli, or https://duckdb.org/install. Meanwhile `longpole query` answers the same"
             " SQL, and `longpole recipes` what people ask most.",
         )
-    with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+    with scratch.folder() as folder:
         copy = Path(folder) / "longpole.duckdb"
         with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
             session.copy_to(copy, chosen)
