@@ -118,4 +118,5 @@ class DumpFacts:
     processes: tuple[
         int, ...
     ] = ()  # where several worked on devices: each has its own ranks, and all its rows its number
+    processes_are_ranks: bool = False  # those numbers are the ranks themselves
     notes: tuple[str, ...] = field(default=())  # oddities, one sentence each, for a person

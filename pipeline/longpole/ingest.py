@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,12 @@ import pyarrow.parquet as pq
 
 from longpole import __version__, catalog, flights, remote, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.config import RunConfig
+from longpole.config import STEP_PATTERN, Chrome, RunConfig
 from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, nsys_folder, reader_for
 from longpole.formats.probe import head_of
 from longpole.store import (
     SOURCES,
@@ -65,6 +66,7 @@ class ReadTask:
     threads: int
     memory: int
     rank_pattern: str | None = None
+    chrome: Chrome | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,7 @@ def ingest_run(
                     threads,
                     memory,
                     rank_pattern,
+                    config.layout(),
                 )
             )
     if tasks:
@@ -189,18 +192,19 @@ def read_dump(task: ReadTask) -> ReadResult:
     store = Store(task.store_url)
     with store.scratch() as folder:
         try:
-            local = None if remote.is_local(task.dump.url) else folder / "dump"
-            content = _content_of(task.dump, local)
+            tables = nsys_folder.local_tables(task.dump.parts, folder / "tables")
+            local = None if tables or remote.is_local(task.dump.url) else folder / "dump"
+            content = _content_of_tables(tables) if tables else _content_of(task.dump, local)
             here = task.dump.url if local is None else str(local)
-            if timelines.is_timeline(here):
+            if not tables and timelines.is_timeline(here):
                 return _read_timeline(task, store, folder, here, content)
-            if flights.is_flight(here):
+            if not tables and flights.is_flight(here):
                 return _read_flight(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
-            facts = _read_raw(task, here, raw)
+            facts = _read_raw(task, here, tables, raw)
         except DumpError as error:
             return ReadResult(task.dump, "", error=error.fact)
         except remote.failures() as error:
@@ -265,23 +269,29 @@ def _content_of(dump: Candidate, copy: Path | None) -> str:
     return digest.hexdigest()
 
 
-def _read_raw(task: ReadTask, dump: str, target: Path) -> DumpFacts:
+def _content_of_tables(tables: Mapping[str, Path]) -> str:
+    return key_of(*(f"{table} {file_digest(path)}" for table, path in sorted(tables.items())))
+
+
+def _read_raw(task: ReadTask, dump: str, tables: Mapping[str, Path], target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    with remote.open_file(dump) as file:
-        reader = reader_for(head_of(file), task.dump.name)
-        file.seek(0)
-        with pq.ParquetWriter(
-            target,
-            RAW_SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=strings,
-            column_encoding=integers,
-        ) as writer:
-            return reader.read(
-                file, task.dump.name, writer.write_table, ReadOptions(task.threads, scratch=str(target.parent))
-            )
+    marker = task.step_pattern if task.step_pattern != STEP_PATTERN else None
+    options = ReadOptions(task.threads, scratch=str(target.parent), marker=marker)
+    with pq.ParquetWriter(
+        target,
+        RAW_SCHEMA,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=strings,
+        column_encoding=integers,
+    ) as writer:
+        if tables:
+            return nsys_folder.read(tables, task.dump.name, writer.write_table, options)
+        with remote.open_file(dump) as file:
+            reader = reader_for(head_of(file), task.dump.name, task.chrome)
+            file.seek(0)
+            return reader.read(file, task.dump.name, writer.write_table, options)
 
 
 def _devices(
@@ -300,7 +310,8 @@ def _devices(
                 " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
             )
         if pq.read_metadata(part).num_rows:
-            found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+            linked = _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+            found += [dataclasses.replace(d, process=process) for d in linked] if facts.processes_are_ranks else linked
         if len(found) > MAX_DEVICES:
             raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
     return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
@@ -448,6 +459,9 @@ def _merge(
             continue
         for place, device in enumerate(result.devices):
             rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
+            if result.facts.processes_are_ranks:
+                assert device.process is not None
+                rank = device.process
             path = f"events/rank={rank:05d}/{result.content}.{device.inputs}.parquet"
             store.move(run, device.staged, path)
             files.append(
@@ -496,7 +510,10 @@ def _ranks_of(fresh: Sequence[ReadResult], has_others: bool, pattern: str | None
     readable = [r for r in fresh if r.facts is not None]
     for result in readable:
         assert result.facts is not None
-        if pattern is not None:
+        rank: int | None
+        if result.facts.processes_are_ranks:
+            rank = result.facts.processes[0]
+        elif pattern is not None:
             rank = rank_from_name(result.dump.name, pattern)
         elif result.facts.rank is not None:
             rank = result.facts.rank
@@ -533,11 +550,12 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         *(["metadata that makes no sense"] if any("makes no sense" in n for n in facts.notes) else []),
     ]
     notes = list(facts.notes)
-    if facts.rank is None:
+    if facts.rank is None and not facts.processes_are_ranks:
         notes.append(f"the dump does not say its rank: taken as {rank}")
     if len(result.devices) > 1:
         notes.append(
-            f"{len(facts.processes)} processes in one dump: one rank each"
+            f"{len(facts.processes)} {'ranks' if facts.processes_are_ranks else 'processes'} in one dump"
+            + ("" if facts.processes_are_ranks else ": one rank each")
             if len(facts.processes) > 1
             else f"{len(result.devices)} devices in one dump: one rank each"
         )

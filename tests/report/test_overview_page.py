@@ -286,7 +286,7 @@ def test_coverage_shows_checks_dumps_and_verdicts(tiny: BeautifulSoup) -> None:
 def test_a_run_without_steps_says_why_it_has_no_charts() -> None:
     soup = read(render(build(scenes.without_steps(), "tiny")))
     why = "n/a: no step was found; Ranks has each capture as a whole."
-    assert [text(note) for note in soup.select("main .na")][1:] == [
+    assert [text(note) for note in soup.select("main .na")] == [
         why,
         "n/a: no step has a critical path.",
         "n/a: no rank has events in a step, so who came late cannot be known.",
@@ -388,7 +388,8 @@ def test_the_page_loads_nothing_and_links_nowhere(any_page: str) -> None:
 
 def test_hostile_text_stays_text(any_page: str) -> None:
     soup = read(any_page)
-    assert len(soup.find_all("script")) == 3
+    has_charts = bool(soup.find_all(class_="chart"))
+    assert len(soup.find_all("script")) == (3 if has_charts else 2)  # the drawing library, the data, the page's script
     assert soup.find_all("img") == []
     assert not any(name.startswith("on") for node in soup.find_all(True) for name in node.attrs)
 

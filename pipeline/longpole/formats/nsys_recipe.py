@@ -19,6 +19,7 @@ from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
 from longpole.formats.canonical import DAMAGES, CanonicalReader
+from longpole.formats.nsys_folder import table_of
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")
 _WELCOME = ("Orig Start", "Orig Duration", "PID", "TID", "Rank")
@@ -81,6 +82,10 @@ class NsysRecipeReader:
             names = set(parquet.schema_arrow.names)
         except DAMAGES:
             names = set()
+        if table_of(path) is not None:
+            raise DumpError(
+                f"{path} is one table of an Nsight Systems export", "Give the folder that nsys export wrote it to."
+            )
         if not names.issuperset(_NEEDED):
             file.seek(0)
             return CanonicalReader().read(file, path, sink, options)
