@@ -19,7 +19,7 @@ from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Wo
 from longpole.errors import UsageError
 from longpole.session import Session
 from longpole.store import Store, refuse_pruned
-from longpole.text import printable
+from longpole.text import one_line
 from longpole.units import duration_text, parse_duration
 from longpole.whatif import KINDS, LEAST_RANKS_OF_A_MEDIAN, Answer, Change, Scenario, ask, recorded_ranks
 
@@ -104,7 +104,7 @@ def _price(store: Store, run: str, cluster: ClusterFlags, console: Log, format: 
         return
     if rows.is_empty():
         ranks = len(recorded_ranks(store.manifest(run)))
-        print(f"n/a: a median of ranks needs {LEAST_RANKS_OF_A_MEDIAN} recorded, run {printable(run)} has {ranks}")
+        print(f"n/a: a median of ranks needs {LEAST_RANKS_OF_A_MEDIAN} recorded, run {one_line(run)} has {ranks}")
         return
     table = Table(box=None, pad_edge=False)
     for name in ("measure", "group"):
@@ -201,7 +201,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
     row = _total(answer, 1)
     lines = [
         f"run {run}: {row['n_steps']} steps, {duration_text(row['measured_ns'])} as recorded; {_allowance(row)}",
-        *(f"change: {printable(change.in_words())}" for change in scenario),
+        *(f"change: {one_line(change.in_words())}" for change in scenario),
         f"predicted {duration_text(row['predicted_ns'])}: {_saved(row['saved_ns'])}, speedup {_ratio(row)}",
     ]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -231,7 +231,7 @@ def _print_gains(run: str, scenarios: Sequence[Scenario], answer: Answer) -> Non
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in _gains(answer):
         words = "; ".join(c.in_words() for c in scenarios[row["scenario"] - 1])
-        table.add_row(_ratio(row), duration_text(row["saved_ns"]), printable(words))
+        table.add_row(_ratio(row), duration_text(row["saved_ns"]), one_line(words))
     if not table.row_count:
         _write(f"{head}\nno single change asked about would save a thousandth of it", None)
         return
