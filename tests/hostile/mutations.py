@@ -11,7 +11,7 @@ import json
 import pickle
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from io import BytesIO
 from pathlib import Path
@@ -311,7 +311,7 @@ def database(data: bytes, random: Random, folder: Path) -> bytes:
     return found
 
 
-def cells(data: bytes, random: Random, folder: Path, columns: tuple[str, ...]) -> bytes:
+def cells(data: bytes, random: Random, folder: Path, columns: Sequence[str]) -> bytes:
     """Return an SQLite file of as many rows in each table, in which only cells of these columns differ."""
     path = folder / "mutated.sqlite"
     path.write_bytes(data)
@@ -353,6 +353,8 @@ def _change_database(con: sqlite3.Connection, random: Random) -> None:
         return
     table = random.choice(tables)
     columns = [c[1] for c in con.execute(f'PRAGMA table_info("{table}")')]
+    if not columns:
+        return
     column = random.choice(columns)
     kind = random.randrange(12)
     if kind < 5:
@@ -395,11 +397,11 @@ def parquet(data: bytes, random: Random) -> bytes:
     return out.getvalue()
 
 
-def parquet_values(data: bytes, random: Random) -> bytes:
-    """Return a Parquet file of the same columns and as many rows, in which some values are odd."""
+def parquet_values(data: bytes, random: Random, columns: Sequence[str]) -> bytes:
+    """Return a Parquet file of the same columns and as many rows, in which some values of these are odd."""
     table = pq.ParquetFile(BytesIO(data)).read()
     for _ in range(random.choice((1, 2, 10))):
-        table = _change_values(table, random.randrange(table.num_columns), random)
+        table = _change_values(table, table.schema.get_field_index(random.choice(columns)), random)
     out = BytesIO()
     pq.write_table(table, out)
     return out.getvalue()

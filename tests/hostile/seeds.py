@@ -33,11 +33,15 @@ class Seed:
     counted: tuple[str, ...] = ()  # columns whose values cost an event at most itself
 
 
+def reshaped(seed: Seed, random: Random, folder: Path) -> bytes:
+    """Return the seed's bytes with odd values, well formed as before."""
+    return _RESHAPES[seed.kind](seed.data, random, folder)
+
+
 def mutated(seed: Seed, random: Random, folder: Path) -> bytes:
     """Return the seed's bytes after damage of any kind."""
-    data, choice = seed.data, random.random()
-    if choice < 0.55:
-        data = _RESHAPES[seed.kind](data, random, folder)
+    choice = random.random()
+    data = reshaped(seed, random, folder) if choice < 0.55 else seed.data
     if choice > 0.45:
         data = mutations.damaged(data, random)
     return mutations.wrapped(data, random) if random.random() < 0.15 else data
@@ -64,7 +68,7 @@ def seeds() -> dict[str, Seed]:
         "nsys": Seed("rank0.sqlite", _database(_nsys), "sqlite", _NSYS_CELLS),
         "rpd": Seed("rank0.rpd", _database(_rpd), "sqlite", ("gpuId", "queueId", "start", "end", "pid", "tid")),
         "rocpd": Seed("rank0.db", _database(_rocpd), "sqlite", ("stream_id", "start", "end", "size")),
-        "nsys-recipe": Seed("rank0.parquet", _recipe(), "parquet", ("Name", "NumGPUOps", "PID")),
+        "nsys-recipe": Seed("rank0.parquet", _recipe(), "parquet", ("NumGPUOps", "PID", "TID")),
         "events": Seed("rank0.parquet", _events(), "parquet"),
         "op-timeline": Seed("job.parquet", _timeline(), "parquet"),
     }
