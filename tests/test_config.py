@@ -300,6 +300,8 @@ def test_only_what_links_events_makes_dumps_be_read_again() -> None:
             "scored_targets_per_step = 8 is more than tokens_per_step = 6",
             "wrong",
         ),
+        ("[parallel]\ndp = 1048576\npp = 2", "[parallel] makes more than 1,048,576 ranks", "No job has so many."),
+        ("[parallel]\nep = 1048577", "[parallel] makes more than 1,048,576 ranks", "No job has so many."),
         ("[hardware]\ndtype = 'bf61'", "[hardware] dtype = 'bf61' is no element type", "Did you mean bf16?"),
         ("[hardware]\npeak_flops = 989", "[hardware] peak_flops = 989 is no device's", "FLOP/s, as in 989e12"),
     ],

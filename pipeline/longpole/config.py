@@ -371,6 +371,9 @@ def _check_sizes(config: RunConfig, path: str) -> None:
     for key, part, whole_key, whole in at_most:
         if part is not None and whole is not None and part > whole:
             raise LongpoleError(f"{path}: {key} = {part} is more than {whole_key} = {whole}", "One of them is wrong.")
+    mesh = [getattr(config.parallel, axis) or 1 for axis in ("dp", "tp", "pp", "cp")]
+    if math.prod(mesh) > _LARGEST_WORLD or (config.parallel.ep or 1) > _LARGEST_WORLD:
+        raise LongpoleError(f"{path}: [parallel] makes more than {_LARGEST_WORLD:,} ranks", "No job has so many.")
     if hardware.dtype is not None and _dtype(hardware.dtype) is None:
         raise LongpoleError(
             f"{path}: [hardware] dtype = {_cut(hardware.dtype)!r} is no element type of matrix products",
@@ -381,6 +384,8 @@ def _check_sizes(config: RunConfig, path: str) -> None:
             f"{path}: [hardware] peak_flops = {hardware.peak_flops:g} is no device's", "Write FLOP/s, as in 989e12."
         )
 
+
+_LARGEST_WORLD = 1 << 20  # as params.largest_world
 
 _LEAST_PEAK = 1e9
 """A peak below this is in TFLOP/s: a device of 10^9 FLOP/s trains nothing."""

@@ -27,6 +27,8 @@ _FLIGHT_NAME = re.compile(r"(?i)(?:^|[-_])(?:rank|nccl_trace|fr_trace)[-_]?\d{1,
 
 _TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dumps
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 _WILDCARDS = "*?["
 
 _ENDING = r"(?:(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$"
@@ -178,8 +180,9 @@ def _is_left_out(name: str, hides: bool) -> bool:
 
 def _candidate(fs: Any, path: str, info: dict[str, Any], *, is_named: bool) -> Candidate:
     url = fs.unstrip_protocol(path)
-    # A name need not be text: what is none travels as an escape, as manifests and pages hold text alone.
+    # A name need not be text, nor one line: what is none travels as an escape, for errors, manifests and pages show it.
     name = (path if isinstance(fs, LocalFileSystem) else url).encode("utf-8", "backslashreplace").decode()
+    name = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
     modified = str(info.get("mtime") or info.get("LastModified") or info.get("ETag") or info.get("created") or "")
     return Candidate(url, name, int(info.get("size") or 0), modified, is_named)
 

@@ -172,7 +172,7 @@ class Session:
             return "`longpole views NAME` lists a view's columns."
         if isinstance(error, duckdb.OutOfMemoryException):
             return _MORE_MEMORY
-        if isinstance(error, duckdb.PermissionException):
+        if isinstance(error, duckdb.PermissionException) or "file system operations are disabled" in str(error):
             return "A query reads the views and nothing else."
         if "reading the stream registered" in str(error):  # DuckDB's words for a file that pyarrow could not read
             return (

@@ -16,7 +16,7 @@ from longpole.errors import DumpError
 from longpole.events import DumpFacts
 from longpole.formats import ReadOptions, nsys_folder, reader_for
 from longpole.formats.probe import head_of
-from longpole.text import printable
+from longpole.text import one_line
 from longpole.units import bytes_text, duration_text
 
 
@@ -27,7 +27,7 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
     """
     worst = 0
     for candidate in find(files):
-        print(f"{printable(candidate.name)}  ({bytes_text(candidate.n_bytes)})")
+        print(f"{one_line(candidate.name)}  ({bytes_text(candidate.n_bytes)})")
         tally = _Tally()
         try:
             if candidate.parts:
@@ -39,24 +39,24 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
                 continue
             if timelines.is_timeline(candidate.url):
                 for line in timelines.described(candidate.url, candidate.name):
-                    print(f"  {printable(line)}")
+                    print(f"  {one_line(line)}")
                 continue
             if flights.is_flight(candidate.url):
                 for line in flights.described(candidate.url, candidate.name):
-                    print(f"  {printable(line)}")
+                    print(f"  {one_line(line)}")
                 continue
             with fsspec.open(candidate.url, "rb") as file:
                 reader = reader_for(head_of(file), candidate.name)
                 file.seek(0)
                 facts = reader.read(file, candidate.name, tally.add, ReadOptions())
         except DumpError as error:
-            print(f"  {printable(error.fact)}")
+            print(f"  {one_line(error.fact)}")
             if error.cure:
-                print(f"  {printable(error.cure)}")
+                print(f"  {one_line(error.cure)}")
             worst = 1
             continue
         for line in _lines(facts, tally, candidate.name):
-            print(f"  {printable(line)}")
+            print(f"  {one_line(line)}")
     return worst
 
 

@@ -23,7 +23,7 @@ from longpole.errors import GateError, LongpoleError, UsageError
 from longpole.report import compare_page, nights, nights_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
 from longpole.store import Store, store_at
-from longpole.text import printable
+from longpole.text import one_line, printable
 from longpole.units import parse_duration
 
 
@@ -69,7 +69,7 @@ def nightly(
         raise UsageError(f"--baseline {baseline!r} is no run of {target.url}", "`longpole runs` lists them.")
     found, empty = night.runs_below(root, pattern)
     for name in empty:
-        log.print(f"left out: {printable(name)} holds no dump")
+        log.print(f"left out: {one_line(name)} holds no dump")
     found = night.settled(found, seconds, _now, _pause)
     with Work(cluster.options(), log, expected_tasks=os.cpu_count() or 1) as work:
         outcomes = [_do(target, run, config, work, log) for run in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -113,7 +114,8 @@ def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> int:
             _write_csv(frame, has_header=is_first)
         else:
             lines = frame.write_ndjson().removesuffix("\n").split("\n")  # a text may hold other ends of lines
-            sys.stdout.write(("\n" if is_first else ",\n") + ",\n".join(lines))
+            text = ("\n" if is_first else ",\n") + ",\n".join(lines)
+            sys.stdout.write(_escaped(text) if sys.stdout.isatty() else text)
         is_first = False
         n_rows += len(frame)
     if form == "json":
@@ -137,6 +139,11 @@ def _write_csv(frame: pl.DataFrame, *, has_header: bool) -> None:
     named = {name: f"'{name}" for name in safe.columns if re.match(_FORMULA, name)}
     text = safe.rename(named).write_csv(include_header=has_header)
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+
+
+def _escaped(text: str) -> str:
+    """Return JSON that says the same and that a terminal only shows."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _json(value: object) -> str:

@@ -18,7 +18,7 @@ from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Wo
 from longpole.errors import UsageError
 from longpole.session import Session
 from longpole.store import Store, refuse_pruned, store_at
-from longpole.text import printable
+from longpole.text import one_line
 from longpole.units import duration_text, parse_duration
 from longpole.whatif import KINDS, LEAST_RANKS_OF_A_MEDIAN, Answer, Change, Scenario, ask, recorded_ranks
 
@@ -103,7 +103,7 @@ def _price(store: Store, run: str, cluster: ClusterFlags, console: Log, format: 
         return
     if rows.is_empty():
         ranks = len(recorded_ranks(store.manifest(run)))
-        print(f"n/a: a median of ranks needs {LEAST_RANKS_OF_A_MEDIAN} recorded, run {printable(run)} has {ranks}")
+        print(f"n/a: a median of ranks needs {LEAST_RANKS_OF_A_MEDIAN} recorded, run {one_line(run)} has {ranks}")
         return
     table = Table(box=None, pad_edge=False)
     for name in ("measure", "group"):
@@ -112,7 +112,7 @@ def _price(store: Store, run: str, cluster: ClusterFlags, console: Log, format: 
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for row in rows.iter_rows(named=True):
-        group = printable(f"{row['dimension']} {row['group_key']}")
+        group = one_line(f"{row['dimension']} {row['group_key']}")
         value = "n/a" if row["value_ratio"] is None else f"{row['value_ratio']:.3f}"
         table.add_row(
             row["measure"],
@@ -200,7 +200,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
     row = _total(answer, 1)
     lines = [
         f"run {run}: {row['n_steps']} steps, {duration_text(row['measured_ns'])} as recorded; {_allowance(row)}",
-        *(f"change: {printable(change.in_words())}" for change in scenario),
+        *(f"change: {one_line(change.in_words())}" for change in scenario),
         f"predicted {duration_text(row['predicted_ns'])}: {_saved(row['saved_ns'])}, speedup {_ratio(row)}",
     ]
     table = Table(box=None, pad_edge=False)
@@ -230,7 +230,7 @@ def _print_gains(run: str, scenarios: Sequence[Scenario], answer: Answer) -> Non
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in _gains(answer):
         words = "; ".join(c.in_words() for c in scenarios[row["scenario"] - 1])
-        table.add_row(_ratio(row), duration_text(row["saved_ns"]), printable(words))
+        table.add_row(_ratio(row), duration_text(row["saved_ns"]), one_line(words))
     if table.row_count:
         print_table(table, above=[head])
     else:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
-from longpole.formats.canonical import DAMAGES, CanonicalReader
+from longpole.formats.canonical import DAMAGES, CanonicalReader, open_parquet
 from longpole.formats.nsys_folder import table_of
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")
@@ -78,7 +78,7 @@ class NsysRecipeReader:
             DumpError: The file cannot be opened, is no such table, or a column holds what it cannot.
         """
         try:
-            parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+            parquet = open_parquet(file)
             names = set(parquet.schema_arrow.names)
         except DAMAGES:
             names = set()

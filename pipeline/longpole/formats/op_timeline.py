@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from longpole.errors import DumpError
-from longpole.formats.canonical import DAMAGES
+from longpole.formats.canonical import DAMAGES, open_parquet
 
 RAW_OPS = pa.schema(
     [
@@ -82,7 +82,7 @@ def read_ops(file: BinaryIO, path: str, sink: Callable[[pa.Table], None]) -> int
         DumpError: The file is damaged, or a column holds what it cannot.
     """
     try:
-        parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        parquet = open_parquet(file)
         if parquet.metadata.num_rows > MOST_OPS:  # a small file may say so, by repeating one value
             raise DumpError(
                 f"{path} has {parquet.metadata.num_rows:,} ops; one timeline has {MOST_OPS:,} at most",

@@ -26,6 +26,7 @@ from longpole.formats.tally import Decoded
 
 _ENDS_TRIED = 8  # an event with text inside that looks like its end is tried up to its eighth such place
 _ENDS_GIVEN_UP = 50  # failures in a block after which only the first such place is tried
+_CHARS_TRIED = 4 << 20  # characters in a block after whose mending that is so too: long events take as long each time
 _GIVEN_UP = 2_000  # and after which nothing is mended any more: it is no dump then
 _SAMPLES = 5
 _SAMPLE_CHARS = 1_000
@@ -88,7 +89,7 @@ def parse_each(block: memoryview, layout: Layout = KINETO) -> Parsed:
 
 def _events(text: str, arg_keys: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any] | None, bool]]:
     """Yield each event's text, what it says (None: nothing helped) and whether it had to be mended."""
-    n_given_up = 0
+    n_given_up = n_chars = 0
     at = skip(text, 0)
     while at < len(text):
         found = step(text, at, _decoder)
@@ -98,8 +99,10 @@ def _events(text: str, arg_keys: tuple[str, ...]) -> Iterator[tuple[str, dict[st
             continue
         end, event = found.end, None
         if text[at] == "{" and n_given_up < _GIVEN_UP:
-            end, value = _mended_at(text, at, end, _ENDS_TRIED if n_given_up < _ENDS_GIVEN_UP else 1)
+            is_hopeful = n_given_up < _ENDS_GIVEN_UP and n_chars < _CHARS_TRIED
+            end, value, n_tried = _mended_at(text, at, end, _ENDS_TRIED if is_hopeful else 1)
             event = _checked(value, arg_keys)
+            n_chars += n_tried
             n_given_up += event is None
         yield text[at:end], event, True
         at = skip(text, end)
@@ -108,20 +111,22 @@ def _events(text: str, arg_keys: tuple[str, ...]) -> Iterator[tuple[str, dict[st
 _decoder = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None)
 
 
-def _mended_at(text: str, at: int, first_end: int, n_tried: int) -> tuple[int, dict[str, Any] | None]:
-    """Return where the event that begins at `at` ends, and what it says once mended (None: nothing helped).
+def _mended_at(text: str, at: int, first_end: int, n_ends: int) -> tuple[int, dict[str, Any] | None, int]:
+    """Return where the event that begins at `at` ends, what it says once mended (None: nothing helped), and how many
+    characters were tried for that.
 
     An end is only what looks like one, and a name may hold such text: the first few are tried in turn.
     """
-    end = first_end
-    for _ in range(n_tried):
+    end, n_chars = first_end, 0
+    for _ in range(n_ends):
+        n_chars += end - at
         if (value := mended(text[at:end])) is not None:
-            return end, value
+            return end, value, n_chars
         if end >= len(text):
             break
         following = BETWEEN.search(text, end)
         end = following.start() + 1 if following else len(text)
-    return first_end, None
+    return first_end, None, n_chars
 
 
 def _checked(value: object, arg_keys: tuple[str, ...]) -> dict[str, Any] | None:
