@@ -169,6 +169,27 @@ def test_an_unknown_key_names_the_nearest_one(text: str, fact: str, cure: str) -
     assert error.cure == cure
 
 
+def test_a_number_of_more_digits_than_are_read_is_an_error() -> None:
+    with pytest.raises(LongpoleError, match=r"^run\.toml is not TOML: Exceeds the limit"):
+        parse("[model]\nparams = " + "9" * 5_000, "run.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "k" * 100_000 + " = 1",
+        "[model]\n" + "k" * 100_000 + " = 1",
+        "[phases]\n" + "k" * 100_000 + " = '('",
+        "[steps]\nmarker = '(" + "k" * 100_000 + "'",
+        "[hardware]\ndtype = '" + "k" * 100_000 + "'",
+    ],
+)
+def test_an_error_shows_the_beginning_of_what_is_long(text: str) -> None:
+    with pytest.raises(LongpoleError, match="kkk") as error:
+        parse(text, "run.toml")
+    assert len(str(error.value)) < 600
+
+
 def test_an_unknown_section_like_no_other_names_them_all() -> None:
     assert refused("[zzz]\n").cure == (
         "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [run], [comm], [phases], [chrome],"

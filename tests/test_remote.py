@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from longpole import catalog, cli
 from longpole.discover import find
 from longpole.errors import LongpoleError, StoreError
 from longpole.remote import StepRange
+from longpole.retention import old_runs, prune_run
 from longpole.session import Session
 from longpole.store import Manifest, PublishedFile, Store
 from pipeline_inline import make_run
@@ -135,6 +137,18 @@ def test_the_command_takes_urls_for_dumps_and_store(
     assert json.loads(capsys.readouterr().out) == []
     assert cli.main(["runs", *store]) == 0
     assert "night" in capsys.readouterr().out
+
+
+def test_events_on_s3_are_old_by_when_they_were_put_there(s3: S3, events: Path) -> None:
+    store = Store(f"s3://{BUCKET}/old")
+    before = time.time()
+    publish(store, "r", events)
+    month_ns = 30 * 86_400 * 10**9
+
+    assert old_runs(store, age_ns=month_ns, keep=None, now=before + 29 * 86_400) == []
+    assert old_runs(store, age_ns=month_ns, keep=None, now=before + 31 * 86_400) == ["r"]
+    prune_run(store, "r")
+    assert list(store.listing("r")) == ["run.json"]
 
 
 # ---------------------------------------------------------------- how much is fetched
@@ -263,6 +277,22 @@ def test_who_is_refused_leaves_the_lock_of_the_other(s3: S3) -> None:
                 pytest.fail("two hold one lock")
         assert store.fs.exists(store.path("runs", "one", "lock"))
     assert not store.fs.exists(store.path("runs", "one", "lock"))
+
+
+def test_the_command_that_the_error_gives_removes_a_lock_of_another_host(s3: S3) -> None:
+    store = Store(f"s3://{BUCKET}/a store's")
+    path = store.path("runs", "one", "lock")
+    store.fs.pipe_file(path, b'{"host": "node-7", "pid": 4711, "since": "2026-01-02 03:04:05+0000"}')
+    with pytest.raises(StoreError, match=r"process 4711 on node-7 since .* \(\d+ d ago\)") as caught, store.lock("one"):
+        pytest.fail("the lock of another was taken")
+
+    command = caught.value.cure.partition("its lock: ")[2].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True, timeout=120)  # noqa: S602
+
+    store.fs.invalidate_cache()
+    assert not store.fs.exists(path)
+    with store.lock("one"):
+        pass
 
 
 def test_a_request_for_the_lock_that_was_sent_twice_is_one_holding(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_dumps_has_the_columns_of_the_manifest_with_the_run_first(session: Sessi
 
 
 def test_every_public_view_is_there_and_nothing_else_is_shown(session: Session) -> None:
-    assert session.views() == public_views()
+    assert session.views() == list(public_views())
     assert {"runs", "ranks", "dumps", "events", "rank_steps", "rank_captures", "steps", "kernels"} <= set(
         public_views()
     )

@@ -256,8 +256,8 @@ def parse(text: str, path: str) -> RunConfig:
     """
     try:
         tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise LongpoleError(f"{path} is not TOML: {error}", _CURE) from error
+    except (ValueError, RecursionError) as error:  # the first too of a number with more digits than Python reads
+        raise LongpoleError(f"{path} is not TOML: {_cut(str(error))}", _CURE) from error
     _refuse_unknown(tables, path)
     try:
         config = msgspec.convert(tables, RunConfig)
@@ -277,6 +277,14 @@ def parse(text: str, path: str) -> RunConfig:
         _check_pattern(path, f"[phases] {name}", pattern)
     _check_chrome(config.chrome, path)
     return config
+
+
+def _cut(text: str) -> str:
+    """Return the text, or its beginning where it is longer than an error may be."""
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+_LONGEST_SHOWN = 120  # characters
 
 
 UNITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}
@@ -363,7 +371,7 @@ def _check_sizes(config: RunConfig, path: str) -> None:
             raise LongpoleError(f"{path}: {key} = {part} is more than {whole_key} = {whole}", "One of them is wrong.")
     if hardware.dtype is not None and _dtype(hardware.dtype) is None:
         raise LongpoleError(
-            f"{path}: [hardware] dtype = {hardware.dtype!r} is no element type of matrix products",
+            f"{path}: [hardware] dtype = {_cut(hardware.dtype)!r} is no element type of matrix products",
             _nearest(hardware.dtype, dict.fromkeys(_DTYPES), "{}"),
         )
     if hardware.peak_flops is not None and hardware.peak_flops < _LEAST_PEAK:
@@ -390,18 +398,22 @@ def _refuse_unknown(tables: dict[str, Any], path: str) -> None:
     sections = get_type_hints(RunConfig)
     for name, table in tables.items():
         if name not in sections:
-            raise LongpoleError(f"{path}: there is no [{name}]", _nearest(name, sections, "[{}]"))
+            raise LongpoleError(f"{path}: there is no [{_cut(name)}]", _nearest(name, sections, "[{}]"))
         kind = sections[name]
         if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)) or not isinstance(table, dict):
             continue
         known = get_type_hints(kind)
         for key in table:
             if key not in known:
-                raise LongpoleError(f"{path}: [{name}] has no key {key!r}", _nearest(key, known, f"[{name}] {{}}"))
+                raise LongpoleError(
+                    f"{path}: [{name}] has no key {_cut(key)!r}", _nearest(key, known, f"[{name}] {{}}")
+                )
         if kind is Chrome and isinstance(rules := table.get("events"), list):
             keys = dict.fromkeys(("is", "cat", "name", "pid", "tid"))
             for key in (key for rule in rules if isinstance(rule, dict) for key in rule if key not in keys):
-                raise LongpoleError(f"{path}: a rule of [chrome] events has no {key!r}", _nearest(key, keys, "{}"))
+                raise LongpoleError(
+                    f"{path}: a rule of [chrome] events has no {_cut(key)!r}", _nearest(key, keys, "{}")
+                )
 
 
 def _nearest(word: str, known: dict[str, Any], form: str) -> str:
@@ -422,7 +434,7 @@ def _check_pattern(path: str, key: str, pattern: str, *, has_number: bool = Fals
     if has_number:
         cure = "Write an RE2 pattern whose first group is the step's number, as in '^Step (\\d+)$'."
     elif not pattern:
-        raise LongpoleError(f"{path}: {key} = '' matches every name", cure)
+        raise LongpoleError(f"{path}: {_cut(key)} = '' matches every name", cure)
     groups = ", ['number']" if has_number else ""
     with _patterns_engine().cursor() as con:
         try:
@@ -432,4 +444,4 @@ def _check_pattern(path: str, key: str, pattern: str, *, has_number: bool = Fals
             what = "is no regular expression"
             if "capturing group" in str(error):
                 what = "has no group for the step's number"
-            raise LongpoleError(f"{path}: {key} = {pattern!r} {what}", cure) from error
+            raise LongpoleError(f"{path}: {_cut(key)} = {_cut(pattern)!r} {what}", cure) from error

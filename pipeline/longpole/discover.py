@@ -14,8 +14,9 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from longpole import remote
-from longpole.errors import DumpError, LongpoleError, UsageError
+from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
 from longpole.formats import nsys_folder
+from longpole.store import as_run_name
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
@@ -28,6 +29,9 @@ _TRUTH = "truth.json"  # the answers that `longpole synth` writes beside its dum
 
 _WILDCARDS = "*?["
 
+_ENDING = r"(?:(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$"
+"""What stands behind a dump's own name."""
+
 _RANK_IN_NAME = tuple(
     re.compile(pattern)
     for pattern in (
@@ -35,7 +39,7 @@ _RANK_IN_NAME = tuple(
         r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
         # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
         r"(?i)(?:^|(?<!\d)(?<!ranks)(?<!step)(?<!steps)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
-        r"(?:(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$",
+        + _ENDING,
     )
 )
 """From the surest to the least: a name that says rank, a name that says worker, a number before the ending."""
@@ -65,7 +69,7 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
     """Return the files that the names, folders, patterns and URLs mean, in order of name, each once.
 
     Raises:
-        DumpError: A name means no file, or a folder holds nothing that could be a dump.
+        DumpError: A name means no file; NoDumpsError: a folder holds nothing that could be a dump.
     """
     if not dumps:
         raise UsageError("no dumps are given", "Name files, a folder of them, or a URL.")
@@ -124,7 +128,7 @@ def _expand(fs: Any, path: str, given: str) -> list[Candidate]:
     if fs.isdir(path):
         found = [_candidate(fs, p, info, is_named=False) for p, info in _files_below(fs, path)]
         if not found:
-            raise DumpError(
+            raise NoDumpsError(
                 f"{given} is a folder without dumps",
                 f"It holds no file that ends in {', '.join(_DUMP_ENDINGS)}. Name the dumps or their folder.",
             )
@@ -209,14 +213,11 @@ def run_name(dumps: Sequence[str]) -> str:
     """Return a name for the run that these dumps make: their common folder's, else the one file's stem."""
     plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") or "/" for d in dumps]
     if len(plain) == 1 and _is_file_name(plain[0]):
-        name = re.sub(
-            r"(?i)(\.pt)?(\.trace)?\.(json|parquet|sqlite3?|db|rpd)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name
-        )
+        name = re.sub(rf"(?i){_ENDING}", "", PurePosixPath(plain[0]).name)
     else:
         folders = [os.path.abspath(_folder_of(p)) for p in plain]  # noqa: PTH100  links keep their own name
         name = PurePosixPath(os.path.commonpath(folders)).name
-    name = re.sub(r"[^A-Za-z0-9._+=@-]+", "-", name).strip("-._+=@")[:128]
-    return name or "run"
+    return as_run_name(name)
 
 
 def _is_file_name(path: str) -> bool:

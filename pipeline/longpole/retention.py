@@ -70,11 +70,10 @@ def _written(store: Store, manifest: Manifest) -> float:
     listed = store.listing(manifest.run, "events")
     times: list[float] = []
     for file in manifest.of("events"):
+        path = store.path("runs", manifest.run, file.path)
         if file.path not in listed:
-            raise gone(store.path("runs", manifest.run, file.path), manifest.run)
+            raise gone(path, manifest.run)
         told = listed[file.path]
-        time = told.get("mtime") or told.get("LastModified")
-        if time is None:  # a file system whose listings do not tell
-            time = store.fs.modified(store.path("runs", manifest.run, file.path))
+        time = told.get("mtime") or told.get("LastModified") or store.fs.modified(path)  # some listings do not tell
         times.append(float(time if isinstance(time, int | float) else time.timestamp()))
     return max(times)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -23,7 +22,7 @@ import pyarrow as pa
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from longpole import __version__, remote
+from longpole import __version__, remote, scratch
 from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
@@ -48,6 +47,7 @@ class PublishedFile(msgspec.Struct, frozen=True, order=True):
     last_step: int | None = None
     shard_width: int = 0  # of a rank's facts: steps of one shard, and which multiples of it have any
     shards: tuple[int, ...] = ()
+    shard_digests: tuple[str, ...] = ()  # of each's rows: a rank that records more leaves earlier shards as they are
     ranks: tuple[int, ...] = ()  # of path_pieces: the ranks it speaks of
 
 
@@ -213,6 +213,11 @@ def check_run_name(name: str) -> str:
             " 128 characters. Give one with --name.",
         )
     return name
+
+
+def as_run_name(text: str) -> str:
+    """Return the text as a run may be named: what a name cannot have is a hyphen; `run` where nothing is left."""
+    return re.sub(r"[^A-Za-z0-9._+=@-]+", "-", text).strip("-._+=@")[:128] or "run"
 
 
 def file_digest(path: Path) -> str:
@@ -392,7 +397,7 @@ class Store:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """Give a folder for temporary files, gone afterwards; it is this machine's, never the store's."""
-        with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+        with scratch.folder() as folder:
             yield Path(folder)
 
     def fetch(self, run: str, paths: list[str], folder: Path, rows: remote.StepRange | None = None) -> list[Path]:
@@ -471,6 +476,15 @@ class Store:
             return
         with _beside(path) as beside:
             beside.write_bytes(raw)
+
+
+def store_at(url: str | None) -> Store:
+    """Return the store at a folder or URL, by default $LONGPOLE_STORE, else ./longpole-store.
+
+    Raises:
+        StoreError: Nothing can be opened there.
+    """
+    return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
 
 
 @contextlib.contextmanager

@@ -71,7 +71,10 @@ def test_an_event_rounded_in_both_its_times_counts_once() -> None:
     assert facts.n_rounded == 1
 
 
-@pytest.mark.parametrize("written", ["9223372036854775.808", "-9223372036854775.809", "1e30", "1e999", "9" * 40])
+@pytest.mark.parametrize(
+    "written",
+    ["9223372036854775.808", "-9223372036854775.809", "1e30", "1e999", "9" * 40, "1e99999999999999999999"],
+)
 def test_a_time_beyond_int64_costs_its_event_and_is_counted(written: str) -> None:
     rows, facts = read(dump(at("1"), at(written), at("2")))
     assert [row["start_ns"] for row in rows] == [1000, 2000]

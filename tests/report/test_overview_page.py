@@ -369,7 +369,8 @@ def test_the_page_loads_nothing_and_links_nowhere(any_page: str) -> None:
 
 def test_hostile_text_stays_text(any_page: str) -> None:
     soup = read(any_page)
-    assert len(soup.find_all("script")) == 3
+    has_charts = bool(soup.find_all(class_="chart"))
+    assert len(soup.find_all("script")) == (3 if has_charts else 2)  # the drawing library, the data, the page's script
     assert soup.find_all("img") == []
     assert not any(name.startswith("on") for node in soup.find_all(True) for name in node.attrs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +10,7 @@ import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
-from longpole import flights, timelines
+from longpole import flights, scratch, timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
@@ -31,7 +31,7 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
         tally = _Tally()
         try:
             if candidate.parts:
-                with tempfile.TemporaryDirectory() as folder:
+                with scratch.folder() as folder:
                     tables = nsys_folder.local_tables(candidate.parts, Path(folder))
                     facts = nsys_folder.read(tables, candidate.name, tally.add, ReadOptions())
                 for line in _lines(facts, tally, candidate.name):
@@ -60,6 +60,9 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
     return worst
 
 
+_STEP = re.compile(r"[0-9]{1,18}")
+
+
 class _Tally:
     """Counts what goes by, without keeping it."""
 
@@ -86,7 +89,7 @@ class _Tally:
 def _lines(facts: DumpFacts, tally: _Tally, name: str) -> list[str]:
     rank = facts.rank if facts.rank is not None else rank_from_name(name)
     source = "" if facts.rank is not None else " (from its name)" if rank is not None else ""
-    numbers = sorted(int(s.partition("#")[2]) for s in tally.steps if s.partition("#")[2].isdigit())
+    numbers = sorted(int(n) for s in tally.steps if _STEP.fullmatch(n := s.partition("#")[2]))
     span = tally.last_ns - tally.first_ns if tally.first_ns is not None and tally.last_ns is not None else None
     devices = sorted({d.name or "unnamed" for d in facts.devices})
     return [

@@ -16,13 +16,13 @@ from longpole import __version__, night, remote
 from longpole.analyze import analyze_run, is_analyzed
 from longpole.cli.compare import compared
 from longpole.cli.ingest import read_files
-from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
-from longpole.cli.report import page_path, write_page
+from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
+from longpole.cli.output import page_path, write_page
 from longpole.config import parse
 from longpole.errors import GateError, LongpoleError, UsageError
 from longpole.report import compare_page, nights, nights_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
-from longpole.store import Store
+from longpole.store import Store, store_at
 from longpole.text import printable
 from longpole.units import parse_duration
 
@@ -62,7 +62,7 @@ def nightly(
     Example: longpole nightly /data/dumps --store /data/longpole -o /data/pages
     """
     log = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     seconds = parse_duration(settle, least_ns=0) / 1e9
     folder = _folder(output)
     if baseline is not None and baseline not in target.runs():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from longpole import remote
+from longpole import remote, scratch
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
 from longpole.formats import ReadOptions, Sink, nsys_export
@@ -66,8 +65,8 @@ def read(paths: Mapping[str, Path], name: str, sink: Sink, options: ReadOptions)
         DumpError: A file is damaged, or the tables are no profile.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="longpole-", dir=options.scratch) as scratch,
-        ParquetTables(paths, name, Path(scratch)) as tables,
+        scratch.folder(options.scratch) as inside,
+        ParquetTables(paths, name, Path(inside)) as tables,
     ):
         if not nsys_export.is_export(tables):
             raise DumpError(

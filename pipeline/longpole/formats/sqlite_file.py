@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from longpole import scratch
 from longpole.errors import DumpError
 from longpole.formats.bytestream import ByteStream
 from longpole.formats.tables import BATCH_ROWS, LONGEST_TEXT, Kind, Table
@@ -32,17 +32,20 @@ _MOST_TEXTS = 100_000  # held at once
 _MOST_TABLES = 4_096
 _COPY_AGAIN = "Copy or export it again."
 
+_DAMAGES = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file raises; the latter where SQLite's own message quotes bytes of it."""
+
 _Row = tuple[Any, ...]
 
 
 @contextmanager
-def on_disk(file: BinaryIO, name: str, scratch: str | None) -> Iterator[Path]:
+def on_disk(file: BinaryIO, name: str, inside: str | None) -> Iterator[Path]:
     """Give a local file with the bytes of `file`, decompressed: itself where it is one, else a copy that goes away.
 
     Args:
         file: The opened dump, at its beginning.
         name: As a person knows it.
-        scratch: Folder for the copy; None: the system's own.
+        inside: Folder for the copy; None: the system's own.
 
     Raises:
         DumpError: The copy does not fit on the disk, or its gzip stream ends early.
@@ -53,7 +56,7 @@ def on_disk(file: BinaryIO, name: str, scratch: str | None) -> Iterator[Path]:
     if local is not None and head == MAGIC:
         yield local
         return
-    with tempfile.TemporaryDirectory(prefix="longpole-", dir=scratch) as folder:
+    with scratch.folder(inside) as folder:
         target = Path(folder) / "copy.sqlite"
         stream = ByteStream(file)
         room = shutil.disk_usage(folder).free - _SPARE_BYTES
@@ -109,7 +112,7 @@ class SqliteFile:
             for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
                 self._con.execute(f"PRAGMA {pragma}")
             self._tables = _tables(self._con)
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             raise DumpError(f"{name} is an SQLite database that cannot be read: {error}", _COPY_AGAIN) from None
         self._n_looks = 0
         self._con.set_progress_handler(self._look, _STEPS)
@@ -155,7 +158,7 @@ class SqliteFile:
                             _COPY_AGAIN,
                         )
                     yield [list(column) for column in zip(*rows, strict=True)]
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             self.damage.append(f"{table} ends early, after {n_rows:,} rows: {error}"[:200])
 
     def _fetched(self, cursor: sqlite3.Cursor) -> list[_Row]:
@@ -179,7 +182,7 @@ class SqliteFile:
         self._n_looks = 0
         try:
             row: _Row | None = self._con.execute(statement, (key,)).fetchone()
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             if len(self.damage) < 10:
                 self.damage.append(f"a row cannot be looked up: {error}"[:200])
             return None
@@ -256,7 +259,7 @@ def _check_unlocked(path: Path, name: str) -> None:
                 f"{name} was being written when its writer ended: {path.name}-journal lies beside it",
                 f"Roll it back: sqlite3 {path.name} 'SELECT 1 FROM sqlite_master'",
             ) from None
-    except sqlite3.Error:
+    except _DAMAGES:
         pass  # damaged, which reading says better
 
 

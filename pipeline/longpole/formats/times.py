@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,10 @@ def from_texts(texts: list[str | None], digits: int = 3) -> Times:
 def _one(text: str, digits: int) -> tuple[int, bool] | None:
     if len(text) > _LONGEST_TEXT or not _NUMBER.fullmatch(text):
         return None
-    value = Decimal(text.strip())
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:  # an exponent of twenty digits, which a Decimal does not hold
+        return None
     if value.adjusted() > 30:  # beyond int64 by far; scaling it would build a number of as many digits
         return None
     if value.adjusted() < -30:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import polars as pl
 
 from longpole.catalog import page_query
-from longpole.report import document, words
+from longpole.report import answers, document, words
 from longpole.report.document import Section
 from longpole.report.overview import MAX_DUMP_ROWS
 
@@ -66,20 +65,16 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Hang | None:
     if not counted:
         return None
 
-    def rows(query: str, **parameters: Any) -> pl.DataFrame:
-        frame: pl.DataFrame = con.sql(page_query(query), params={"run": run, **parameters}).pl()
-        return frame
-
     ((n_ranks, n_records, n_hangs, n_follow, n_unread, n_profiles),) = counted
-    hangs = rows("flight_hangs", max_hangs=MAX_HANGS)
+    hangs = answers.frame(con, "flight_hangs", run=run, max_hangs=MAX_HANGS)
     head = f"{words.visible(run)}: flight recorders of {words.count(n_ranks)} ranks, {words.count(n_records)} records"
     return Hang(
         run=run,
         lines=(head, *_told(hangs, n_hangs, n_follow), *_doubts(n_unread)),
         is_alone=n_profiles == 0,
         hangs=hangs,
-        members=rows("flight_members", max_ranks=MAX_MEMBERS),
-        dumps=rows("overview_dumps", max_dumps=MAX_DUMP_ROWS),
+        members=answers.frame(con, "flight_members", run=run, max_ranks=MAX_MEMBERS),
+        dumps=answers.frame(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
     )
 
 
@@ -107,9 +102,9 @@ def _told(hangs: pl.DataFrame, n_hangs: int, n_follow: int) -> list[str]:
     if first["frame"] is not None:
         where = "Its last call was at" if first["kind"] in ("missing", "order") else "It was called at"
         lines.append(f"{where} {words.visible(first['frame'])}.")
-    causes = [row for row in others if row["role"] == "cause"]
-    lines += [f"Besides: {words.visible(row['verdict'])}." for row in causes[:_LINES]]
-    n_more = n_hangs - 1 - n_follow - len(causes[:_LINES])
+    besides = [row for row in others if row["role"] == "cause"][:_LINES]
+    lines += [f"Besides: {words.visible(row['verdict'])}." for row in besides]
+    n_more = n_hangs - 1 - n_follow - len(besides)
     if n_more > 0:
         lines.append(f"And {words.count(n_more)} more that no other explains.")
     if n_follow:
