@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
-from longpole.formats.canonical import DAMAGES, CanonicalReader
+from longpole.formats.canonical import DAMAGES, CanonicalReader, first_line
 from longpole.formats.nsys_folder import table_of
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")
@@ -103,7 +103,7 @@ class NsysRecipeReader:
                     sink(table)
         except DAMAGES as error:
             raise DumpError(
-                f"{path} is an nvtx_gpu_proj_trace table with a value that it cannot have: {_short(error)}",
+                f"{path} is an nvtx_gpu_proj_trace table with a value that it cannot have: {first_line(error)}",
                 "Run the recipe again: nsys recipe nvtx_gpu_proj_trace --input REPORT.nsys-rep",
             ) from None
         n_dropped = counts.n_timeless + parquet.metadata.num_rows - n_seen
@@ -159,7 +159,7 @@ def _batches(parquet: pq.ParquetFile, columns: list[str], lost: list[str]) -> It
                 return
             batch.validate(full=True)  # untrusted: indices out of range, text that is not UTF-8
         except DAMAGES as error:
-            lost.append(_short(error))
+            lost.append(first_line(error))
             return
         yield batch
 
@@ -260,10 +260,6 @@ def _part(**columns: Any) -> pa.Table:
         for f in RAW_SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _sum(values: pa.Array | pa.ChunkedArray) -> int:

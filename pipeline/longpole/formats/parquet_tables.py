@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longpole.errors import DumpError
-from longpole.formats.canonical import DAMAGES
+from longpole.formats.canonical import DAMAGES, first_line
 from longpole.formats.sqlite_file import RowLookup, SqliteFile
 from longpole.formats.tables import BATCH_ROWS, LONGEST_TEXT, Kind, Table
 
@@ -61,7 +61,7 @@ class ParquetTables:
             file.schema_arrow.names  # noqa: B018  a name that is no UTF-8 shows here
         except DAMAGES as error:
             raise DumpError(
-                f"{table}.parquet of {self._name} is no Parquet file, or was cut off: {_short(error)}", _AGAIN
+                f"{table}.parquet of {self._name} is no Parquet file, or was cut off: {first_line(error)}", _AGAIN
             ) from None
         if file.metadata.num_rows > max(_FEW_ROWS, path.stat().st_size * _MOST_ROWS_PER_BYTE):
             raise DumpError(
@@ -108,7 +108,7 @@ class ParquetTables:
                     for name, kind in columns
                 ]
         except DAMAGES as error:
-            self.damage.append(f"{table} ends early, after {n_rows:,} rows: {_short(error)}")
+            self.damage.append(f"{table} ends early, after {n_rows:,} rows: {first_line(error)}")
 
     def lookup(self, table: str, columns: Sequence[tuple[str, Kind]]) -> RowLookup | None:
         """Return a way to rows by their key, as `Tables` says."""
@@ -174,7 +174,3 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
