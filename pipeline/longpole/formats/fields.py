@@ -118,6 +118,7 @@ _PHASES = {
 }
 
 COMPLETE = "X"
+HALVES = ("B", "E")
 INSTANTS = ("i", "I", "R")
 MEMORY_NAME = "[memory]"
 """Name of the instants that record an allocation or a release."""

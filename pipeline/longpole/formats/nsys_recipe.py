@@ -20,11 +20,11 @@ from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
 from longpole.formats.canonical import DAMAGES, CanonicalReader, first_line
 from longpole.formats.nsys_folder import table_of
+from longpole.formats.rows import WEEK_NS
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")
 _WELCOME = ("Orig Start", "Orig Duration", "PID", "TID", "Rank")
 _BATCH_ROWS = 65_536
-_WEEK_NS = 7 * 24 * 3600 * 10**9
 
 _XLA = re.compile(
     r"(?:^|[#,])hlo_op=(all-gather|all-reduce|reduce-scatter|(?:ragged-)?all-to-all|collective-permute"
@@ -235,7 +235,7 @@ def _events(columns: dict[str, pa.Array], collectives: pa.Array, counts: _Counts
     counts.n_bad_times += _sum(
         pc.or_(
             pc.less(table["start_ns"], 0),
-            pc.fill_null(pc.or_(pc.less(table["duration_ns"], 0), pc.greater(table["duration_ns"], _WEEK_NS)), False),
+            pc.fill_null(pc.or_(pc.less(table["duration_ns"], 0), pc.greater(table["duration_ns"], WEEK_NS)), False),
         )
     )
     is_root = pc.and_(is_named, pc.is_null(columns["ParentId"]))
