@@ -30,6 +30,11 @@ _MOST_AGENTS = 4_096
 _MOST_SYMBOLS = 1 << 18
 _MOST_MESSAGES = 1 << 20
 _MOST_KINDS = 256
+_MOST_OPERATIONS = 1_024  # of one kind; HIP's runtime has five hundred
+_LONGEST_NAME = 256  # characters of an operation
+_MOST_CHARACTERS = 1 << 27  # of symbols and markers together, which are held
+
+_TOO_LONG = f"names of kernels and markers beyond {_MOST_CHARACTERS >> 20} MiB are not known"
 
 Record = dict[str, Any]
 
@@ -84,9 +89,10 @@ class _Reading:
     devices: list[Device] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     _gpus: dict[int, int | None] = field(default_factory=dict)  # index by handle
-    _kinds: list[tuple[str, list[Any]]] = field(default_factory=list)  # and the names of their operations
+    _kinds: list[tuple[str, list[str]]] = field(default_factory=list)  # and the names of their operations
     _symbols: dict[int, str] = field(default_factory=dict)
     _messages: dict[int, str] = field(default_factory=dict)
+    _n_characters: int = 0
 
     def document(self) -> None:
         n_recordings = 0
@@ -137,12 +143,13 @@ class _Reading:
                 self._kinds = []
                 for kind in self._objects(_MOST_KINDS, "kinds of records"):
                     operations = kind.get("operations")
-                    self._kinds.append((_text(kind.get("kind")), operations if isinstance(operations, list) else []))
+                    listed = operations[:_MOST_OPERATIONS] if isinstance(operations, list) else []
+                    self._kinds.append((_text(kind.get("kind")), [_text(name)[:_LONGEST_NAME] for name in listed]))
             elif key == "marker_api":
                 known: dict[str, str] = {}
                 for message in self._objects(_MOST_MESSAGES, "markers"):
                     number, text = _integer(message.get("key")), _text(message.get("value"))
-                    if number is not None and text:
+                    if number is not None and text and (text in known or self._has_room(text)):
                         self._messages[number] = known.setdefault(text, text)
             else:
                 self.stream.skip()
@@ -151,8 +158,17 @@ class _Reading:
         for symbol in self._objects(_MOST_SYMBOLS, "kernels' names"):
             number = _integer(symbol.get("kernel_id"))
             names = (_text(symbol.get(key)) for key in ("formatted_kernel_name", "kernel_name"))
-            if number is not None and (name := next((name for name in names if name), "")):
+            name = next((name for name in names if name), "")
+            if number is not None and name and self._has_room(name):
                 self._symbols[number] = name
+
+    def _has_room(self, text: str) -> bool:
+        self._n_characters += len(text)
+        if self._n_characters <= _MOST_CHARACTERS:
+            return True
+        if _TOO_LONG not in self.notes:
+            self.notes.append(_TOO_LONG)
+        return False
 
     def _buffer_records(self) -> None:
         for key in self.stream.members():
@@ -261,7 +277,7 @@ class _Reading:
         if number is None or not 0 <= number < len(self._kinds):
             return "", ""
         kind, operations = self._kinds[number]
-        return kind, _text(operations[place]) if place is not None and 0 <= place < len(operations) else ""
+        return kind, operations[place] if place is not None and 0 <= place < len(operations) else ""
 
 
 def _object(value: Any) -> Record:
