@@ -393,6 +393,11 @@ def test_figures_are_the_keys_of_mfu_with_the_element_type_as_devices_name_it() 
             "A key of args is one column.",
         ),
         (
+            "columns = {input_types = ['args.a', 'args.b']}",
+            "run.toml: [chrome.columns] input_types is one key",
+            'Write "args.KEY".',
+        ),
+        (
             "columns = {input_shapes = 'args.a'}",
             "run.toml: [chrome.columns] has input_shapes alone",
             "Give input_types and input_values with them.",

@@ -331,6 +331,8 @@ def _check_columns(chrome: Chrome, path: str) -> None:
         if column not in known:
             raise LongpoleError(f"{path}: [chrome.columns] has no {column!r}", _nearest(column, known, "{}"))
         sources = [told] if isinstance(told, str) else told
+        if column in ("input_types", "input_values") and len(sources) != 1:
+            raise LongpoleError(f"{path}: [chrome.columns] {column} is one key", 'Write "args.KEY".')
         for source in sources:
             is_id = source in IDS and column in IDS[source]
             if not is_id and (not source.startswith(_KEY) or source == _KEY):

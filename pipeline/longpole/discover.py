@@ -108,15 +108,23 @@ def _joined(found: Iterable[Candidate]) -> Iterator[Candidate]:
             yield from tables
             continue
         tables.sort(key=lambda c: c.url)
-        state = "\n".join(f"{c.name} {c.n_bytes} {c.modified}" for c in tables)
         yield Candidate(
             texts.url,
             texts.name.rpartition("/")[0],
             sum(c.n_bytes for c in tables),
-            hashlib.blake2b(state.encode(), digest_size=16).hexdigest() if all(c.modified for c in tables) else "",
+            _modified(tables),
             any(c.is_named for c in tables),
             tuple(c.url for c in tables),
         )
+
+
+def _modified(files: Sequence[Candidate]) -> str:
+    """Return the latest time that one was written, where times are told, else a hash of what is told of all."""
+    try:
+        return max((c.modified for c in files), key=float)
+    except ValueError:
+        state = "\n".join(f"{c.url} {c.n_bytes} {c.modified}" for c in files)
+        return hashlib.blake2b(state.encode(), digest_size=16).hexdigest() if all(c.modified for c in files) else ""
 
 
 def _refuse_chain(name: str) -> None:

@@ -88,32 +88,32 @@ def _array(name: str, values: list[Any]) -> pa.Array:
     return pa.array(values, pa.uint64() if name.startswith("global") else pa.int64())
 
 
-def read_both(database: Path) -> tuple[list[Row], DumpFacts]:
+def read_both(database: Path, marker: str | None = None) -> tuple[list[Row], DumpFacts]:
     """Return as `read` does, once its tables in a folder of Parquet have given the same."""
-    rows, facts = read(database)
+    rows, facts = read(database, marker)
     folder = as_folder(database, database.with_name(database.stem + "_pqtdir"))
-    others, told = read_folder(folder)
+    others, told = read_folder(folder, marker)
     assert others == rows
     assert told == dataclasses.replace(facts, schema=facts.schema.replace("SQLite", "Parquet"))
     return rows, facts
 
 
-def read_folder(folder: Path) -> tuple[list[Row], DumpFacts]:
+def read_folder(folder: Path, marker: str | None = None) -> tuple[list[Row], DumpFacts]:
     """Return as `read` does, of a folder of Parquet."""
     rows: list[Row] = []
     (candidate,) = find([str(folder)])
     tables = nsys_folder.local_tables(candidate.parts, folder)
-    facts = nsys_folder.read(tables, candidate.name, _taker(rows), ReadOptions())
+    facts = nsys_folder.read(tables, candidate.name, _taker(rows), ReadOptions(marker=marker))
     return rows, _checked(rows, facts)
 
 
-def read(path: Path) -> tuple[list[Row], DumpFacts]:
+def read(path: Path, marker: str | None = None) -> tuple[list[Row], DumpFacts]:
     """Return what the rows of a file have, without the columns that are NULL, and what it says besides."""
     rows: list[Row] = []
     with path.open("rb") as file:
         reader = reader_for(head_of(file), path.name)
         file.seek(0)
-        facts = reader.read(file, path.name, _taker(rows), ReadOptions())
+        facts = reader.read(file, path.name, _taker(rows), ReadOptions(marker=marker))
     return rows, _checked(rows, facts)
 
 

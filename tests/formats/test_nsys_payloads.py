@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from formats.nsys_files import CUPTI, Row, as_folder, kernel, marked, pid, write
+from formats.nsys_files import CUPTI, Row, kernel, marked, pid, read_both, write
 from longpole.config import parse
 from longpole.discover import find
 from longpole.ingest import ingest_run
@@ -28,20 +28,15 @@ def steps(tmp_path: Path, marker: str, ranges: list[Row], **tables: list[Row]) -
     all_tables = {CUPTI + "KERNEL": [kernel(1_000, 1_250)], "NVTX_EVENTS": ranges, **tables}
     database = write(tmp_path / "a.sqlite", all_tables, names=NAMES)
     config = f"[steps]\nmarker = '{marker}'\n"
-    found = []
-    for dump in (database, as_folder(database, tmp_path / "a_pqtdir")):
-        store = Store(str(tmp_path / f"store-{dump.name}"))
-        with store.lock("job"):
-            ingest_run(store, "job", find([str(dump)]), parse(config, "run.toml"), config, run_tasks=inline)
-        with Session(store) as session:
-            found.append(
-                session.con.execute(
-                    "SELECT step, name, category FROM events WHERE category IN ('step', 'annotation', 'cpu_op')"
-                    " ORDER BY start_ns"
-                ).fetchall()
-            )
-    assert found[1] == found[0]
-    return found[0]
+    read_both(database, marker)
+    store = Store(str(tmp_path / "store"))
+    with store.lock("job"):
+        ingest_run(store, "job", find([str(database)]), parse(config, "run.toml"), config, run_tasks=inline)
+    with Session(store) as session:
+        return session.con.execute(
+            "SELECT step, name, category FROM events WHERE category IN ('step', 'annotation', 'cpu_op')"
+            " ORDER BY start_ns"
+        ).fetchall()
 
 
 def carried(start: int, text: str | None, **payload: Any) -> Row:

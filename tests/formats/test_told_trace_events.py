@@ -14,7 +14,7 @@ from longpole.config import parse
 from longpole.discover import find
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, blocks, reader_for
 from longpole.ingest import ingest_run
 from longpole.session import Session
 from longpole.store import Store
@@ -209,3 +209,52 @@ def test_a_changed_mapping_reads_the_dumps_again(tmp_path: Path) -> None:
         )
 
     assert found == [("kernel", 0, 50_000), ("memcpy", 0, 50_000)]
+
+
+def half(phase: str, name: str | None, ts: float, tid: int = 1) -> dict[str, Any]:
+    return {"ph": phase, "cat": "cpu_op", "pid": 1, "tid": tid, "ts": ts} | ({"name": name} if name else {})
+
+
+def test_begins_and_ends_on_one_thread_are_events() -> None:
+    rows, facts = read(
+        "[chrome]\nrank = 'rank'\n",
+        whole(
+            half("B", "outer", 1),
+            half("B", "inner", 2),
+            half("B", "other thread", 3, tid=2),
+            half("E", None, 4.5),
+            half("E", "outer", 9),
+            half("E", None, 5, tid=2),
+            half("E", None, 10),
+            half("B", "late", 12),
+            half("E", None, 11),
+            half("B", "open", 13),
+        ),
+    )
+
+    assert [(row["name"], row["start_ns"], row["duration_ns"], row["thread"]) for row in rows] == [
+        ("inner", 2_000, 2_500, 1),
+        ("outer", 1_000, 8_000, 1),
+        ("other thread", 3_000, 2_000, 2),
+    ]
+    assert (facts.n_events, facts.n_stored, facts.skipped) == (10, 3, (("begin or end", 7),))
+    assert facts.notes == ("Begins without an end, left out: 1.", "Ends before their begin, left out: 1.")
+
+
+def test_an_end_may_stand_blocks_behind_its_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MOST_OBJECTS", 40)
+    many = [{"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": n, "dur": 1} for n in range(300)]
+
+    rows, facts = read("[chrome]\nunit = 'ns'\n", whole(half("B", "step", 5), *many, half("E", None, 305)))
+
+    assert facts.n_stored == 301
+    assert [(row["name"], row["start_ns"], row["duration_ns"]) for row in rows if row["category"] == "cpu_op"] == [
+        ("step", 5, 300)
+    ]
+
+
+def test_pytorchs_own_layout_leaves_begins_and_ends_out() -> None:
+    rows, facts = read("", whole(half("B", "a", 1), half("E", None, 2), half("X", "b", 3)))
+
+    assert [row["name"] for row in rows] == ["b"]
+    assert facts.skipped == (("begin or end", 2),)

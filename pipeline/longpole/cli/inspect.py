@@ -35,7 +35,7 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
                     tables = nsys_folder.local_tables(candidate.parts, Path(folder))
                     facts = nsys_folder.read(tables, candidate.name, tally.add, ReadOptions())
                 for line in _lines(facts, tally, candidate.name):
-                    print(f"  {printable(line)}")
+                    print(f"  {one_line(line)}")
                 continue
             if timelines.is_timeline(candidate.url):
                 for line in timelines.described(candidate.url, candidate.name):

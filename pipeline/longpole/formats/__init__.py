@@ -68,10 +68,11 @@ def reader_for(head: bytes, path: str, chrome: Chrome | None = None) -> Reader:
     from longpole.formats.fields import KINETO
     from longpole.formats.kineto import KinetoReader
     from longpole.formats.nsys_recipe import NsysRecipeReader
+    from longpole.formats.rocprofv3_json import RocprofJsonReader
     from longpole.formats.sqlite_dump import SqliteReader
 
     events = KinetoReader(KINETO if chrome is None else layout_of(chrome))
-    for reader in (*_installed(), events, NsysRecipeReader(), SqliteReader()):
+    for reader in (*_installed(), RocprofJsonReader(), events, NsysRecipeReader(), SqliteReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))

@@ -30,5 +30,6 @@ def layout_of(chrome: Chrome) -> Layout:
         from_ids=tuple((column, ids[source]) for column, source in places if source in ids),
         rank_path=tuple(rank.split(".")) if rank and rank != "pid" and not rank.startswith(_KEY) else (),
         is_rank_pid=rank == "pid",
+        has_halves=True,
         digits=UNITS[chrome.unit],
     )

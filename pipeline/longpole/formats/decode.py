@@ -16,13 +16,13 @@ from longpole.events import RAW_SCHEMA
 from longpole.formats import fields, inputs, times
 from longpole.formats.fields import KINETO
 from longpole.formats.layout import RANK, Field, Layout
+from longpole.formats.rows import WEEK_NS
 from longpole.formats.tally import Decoded, Tally
 from longpole.formats.times import Mask, Times
 
 LONGEST_TEXT = 64 << 10
 """Characters of one name; what is longer is cut and noted."""
 
-_WEEK_NS = 7 * 86_400 * 10**9
 _ON_DEVICE = ("kernel", "memcpy", "memset", "sync", "gpu_annotation")
 _LARGEST_RANK = 9_999_999  # no job has as many processes
 MOST_RANKS = 64
@@ -140,6 +140,38 @@ def finish(parsed: Parsed, keep_python: bool, layout: Layout = KINETO) -> Decode
             tally.drop(int(is_lost.sum()), why, str(parsed.name[first]))
             is_stored = is_stored & ~is_bad
 
+    table = _rows(parsed, is_stored, is_memory, category, layout, tally)
+    tally.n_stored = table.num_rows
+    if parsed.is_salvaged is not None:
+        tally.n_salvaged = int((parsed.is_salvaged & is_stored).sum())
+    if not layout.has_halves:
+        return Decoded(table, tally)
+    return Decoded(table, tally, _halves(parsed, is_python if not keep_python else None, category, layout, tally))
+
+
+def _halves(
+    parsed: Parsed, is_left_out: Mask | None, category: pa.DictionaryArray, layout: Layout, tally: Tally
+) -> pa.Table:
+    """Return the begins and ends among the events as rows, with which of them begin."""
+    is_begin, is_end = (pc.fill_null(pc.equal(parsed.phase, letter), False) for letter in fields.HALVES)
+    is_half: Mask = pc.or_(is_begin, is_end).to_numpy(zero_copy_only=False)
+    for is_bad in (*(mask for _, mask in _malformed(parsed)), *([is_left_out] if is_left_out is not None else [])):
+        is_half = is_half & ~is_bad
+    own = Tally()  # a half has no duration, which is no bad time
+    table = _rows(parsed, is_half, None, category, layout, own)
+    tally.ranks |= own.ranks
+    return table.append_column("is_begin", is_begin.filter(pa.array(is_half)))
+
+
+def _rows(
+    parsed: Parsed,
+    is_stored: Mask,
+    is_memory: Mask | None,
+    category: pa.DictionaryArray,
+    layout: Layout,
+    tally: Tally,
+) -> pa.Table:
+    """Return the rows of those events, RAW_SCHEMA in file order, and add to the tally what is odd about them."""
     kept = _Kept(is_stored, tally.oddities)
     start, duration, is_open = _times(parsed, is_memory, kept, layout.digits, tally)
     args = _with_ids(parsed, category, layout)
@@ -150,7 +182,7 @@ def finish(parsed: Parsed, keep_python: bool, layout: Layout = KINETO) -> Decode
         "name": kept.text(parsed.name),
         "start_ns": pa.array(start),
         "duration_ns": pa.array(duration, mask=is_open),
-        "process": kept.plain(_processes(parsed, args.pop(RANK, None), category, layout, tally)),
+        "process": kept.plain(_processes(parsed, args.pop(RANK, None), category, layout, kept, tally)),
         "thread": kept.plain(parsed.thread),
         "label": kept.no_text() if (label := _labels(parsed)) is None else kept.text(label),
     }
@@ -158,11 +190,8 @@ def finish(parsed: Parsed, keep_python: bool, layout: Layout = KINETO) -> Decode
         columns[column] = kept.text(array) if pa.types.is_string(array.type) else kept.plain(array)
     if "correlation_id" in columns:
         columns["correlation_id"] = _zero_is_none(columns["correlation_id"])
-    tally.n_stored = kept.n
-    if parsed.is_salvaged is not None:
-        tally.n_salvaged = int((parsed.is_salvaged & is_stored).sum())
     arrays = [columns[told.name] if told.name in columns else pa.nulls(kept.n, told.type) for told in RAW_SCHEMA]
-    return Decoded(pa.Table.from_arrays(arrays, schema=RAW_SCHEMA), tally)
+    return pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
 
 
 def _labels(parsed: Parsed) -> pa.Array | None:
@@ -189,13 +218,14 @@ def _is_on_device(category: pa.DictionaryArray) -> pa.Array:
 
 
 def _processes(
-    parsed: Parsed, ranks: pa.Array | None, category: pa.DictionaryArray, layout: Layout, tally: Tally
+    parsed: Parsed, ranks: pa.Array | None, category: pa.DictionaryArray, layout: Layout, kept: _Kept, tally: Tally
 ) -> pa.Array:
-    """Return the process of each event, which is its rank where the events say ranks; note those of a device."""
+    """Return the process of each event, which is its rank where the events say ranks; note those of a device's rows."""
     if ranks is None and not layout.is_rank_pid:
         return parsed.process
     told = parsed.process if ranks is None else ranks
-    found = pc.unique(told.filter(pc.fill_null(_is_on_device(category), False))).drop_null().to_pylist()
+    is_on_device = kept.plain(_is_on_device(category))
+    found = pc.unique(kept.plain(told).filter(is_on_device)).drop_null().to_pylist()
     fit = [rank for rank in found if 0 <= rank <= _LARGEST_RANK]
     if len(fit) < len(found):
         tally.oddities["Ranks that cannot be, whose events are in none"] += len(found) - len(fit)
@@ -368,7 +398,7 @@ def _times(
     if is_memory is not None:  # an instant
         is_instant = kept.numbers(is_memory)
         duration, is_open = np.where(is_instant, 0, duration), is_open & ~is_instant
-    is_bad = is_open | (start < 0) | (duration < 0) | (duration > _WEEK_NS)
+    is_bad = is_open | (start < 0) | (duration < 0) | (duration > WEEK_NS)
     tally.n_bad_times = int(is_bad.sum())
     rounded = [column.is_rounded for column in (parsed.start, parsed.duration) if column.is_rounded is not None]
     if rounded:

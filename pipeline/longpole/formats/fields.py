@@ -131,6 +131,7 @@ _PHASES = {
 }
 
 COMPLETE = "X"
+HALVES = ("B", "E")
 INSTANTS = ("i", "I", "R")
 
 

@@ -20,6 +20,7 @@ from longpole.formats.bytestream import ByteStream
 from longpole.formats.decode import MOST_RANKS
 from longpole.formats.fields import KINETO
 from longpole.formats.frame import Frame, Origin, origin, rank_at, read_frame
+from longpole.formats.halves import Halves
 from longpole.formats.layout import Layout
 from longpole.formats.salvage import Ladder
 from longpole.formats.tally import Decoded, Tally
@@ -63,6 +64,7 @@ class KinetoReader:
         blocks = EventBlocks(_chain(head, pieces))
         tally = Tally()
         batches = _Batches(sink)
+        halves = Halves()
         try:
             for decoded in _decoded(blocks, self._layout, options):
                 tally.add(decoded.tally)
@@ -71,9 +73,12 @@ class KinetoReader:
                         f"{path} has events of more than {MOST_RANKS} ranks", "Give dumps of one machine each."
                     )
                 batches.add(decoded.table)
+                if decoded.halves is not None:
+                    batches.add(halves.joined(decoded.halves, tally))
         except NoEventsError:
             raise DumpError(*sniff.refusal(blocks.header, path)) from None
         batches.flush()
+        halves.end(tally)
         return _facts(self._layout, blocks, stream, tally)
 
 

@@ -51,6 +51,7 @@ class Layout:
     from_ids: tuple[tuple[str, Field], ...] = ()  # column, and the id that stands in for it on a device's rows
     rank_path: tuple[str, ...] = ()  # keys around the events, from the outermost object on
     is_rank_pid: bool = False
+    has_halves: bool = False  # a begin and its end are an event, too
     digits: int = 3  # that the unit of ts and dur has more than a nanosecond: 3 for microseconds
 
     @property

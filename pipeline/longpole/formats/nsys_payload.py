@@ -51,6 +51,7 @@ _FORMATS = {
 
 _MOST_DOMAINS = 4_096
 _MOST_ENTRIES = 65_536
+_MOST_OF_SCHEMA = 64  # each range's payload is read by all of them
 
 
 class Payloads:
@@ -147,7 +148,9 @@ def _entries(file: Tables) -> dict[tuple[int, int], list[tuple[str, str, int]]]:
     for batch in file.batches(_ENTRIES, columns):
         for domain, schema, kind, name, offset in zip(*batch, strict=True):
             if kind in _FORMATS and name and domain is not None and schema is not None and (offset or 0) >= 0:
-                found.setdefault((domain, schema), {})[name] = (name, _FORMATS[kind], offset or 0)
+                entries = found.setdefault((domain, schema), {})
+                if len(entries) < _MOST_OF_SCHEMA:
+                    entries[name] = (name, _FORMATS[kind], offset or 0)
         n_rows += len(batch[0])
         if n_rows > _MOST_ENTRIES:
             break

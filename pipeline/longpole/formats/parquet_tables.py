@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longpole.errors import DumpError
-from longpole.formats.canonical import DAMAGES
+from longpole.formats.canonical import DAMAGES, first_line
 from longpole.formats.sqlite_file import RowLookup, SqliteFile
 from longpole.formats.tables import BATCH_ROWS, LONGEST_TEXT, Kind, Table
 
@@ -57,11 +57,14 @@ class ParquetTables:
 
     def _opened(self, table: str, path: Path) -> pq.ParquetFile:
         try:
-            file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-            file.schema_arrow.names  # noqa: B018  a name that is no UTF-8 shows here
+            with pq.ParquetFile(path) as file:
+                schema = file.schema_arrow
+            coded = [field.name for field in schema if _is_text(field.type) or _is_bytes(field.type)]
+            # As codes, a long text that a million rows repeat stays one.
+            file = pq.ParquetFile(path, read_dictionary=coded, buffer_size=1 << 20, pre_buffer=False)
         except DAMAGES as error:
             raise DumpError(
-                f"{table}.parquet of {self._name} is no Parquet file, or was cut off: {_short(error)}", _AGAIN
+                f"{table}.parquet of {self._name} is no Parquet file, or was cut off: {first_line(error)}", _AGAIN
             ) from None
         if file.metadata.num_rows > max(_FEW_ROWS, path.stat().st_size * _MOST_ROWS_PER_BYTE):
             raise DumpError(
@@ -108,7 +111,7 @@ class ParquetTables:
                     for name, kind in columns
                 ]
         except DAMAGES as error:
-            self.damage.append(f"{table} ends early, after {n_rows:,} rows: {_short(error)}")
+            self.damage.append(f"{table} ends early, after {n_rows:,} rows: {first_line(error)}")
 
     def lookup(self, table: str, columns: Sequence[tuple[str, Kind]]) -> RowLookup | None:
         """Return a way to rows by their key, as `Tables` says."""
@@ -140,27 +143,31 @@ class ParquetTables:
 
 def _values(column: pa.Array, kind: Kind) -> list[Any]:
     """Return the values of a column, None for those of another kind."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if kind == "integer":
         return list(_integers(column).to_pylist())
     if kind == "real":
         return list(column.to_pylist()) if pa.types.is_floating(column.type) else [None] * len(column)
-    if not (_is_text(column.type) or _is_bytes(column.type)) or (kind == "text" and not _is_text(column.type)):
+    stored = column.type.value_type if pa.types.is_dictionary(column.type) else None
+    if stored is None or not (_is_text(stored) or (kind == "bytes" and _is_bytes(stored))):
         return [None] * len(column)
-    coded = column.cast(pa.large_binary()).dictionary_encode()
-    words = [word[: 4 * LONGEST_TEXT] for word in coded.dictionary.to_pylist()]
-    if kind == "text":
-        return _chosen([word.decode("utf-8", "replace")[:LONGEST_TEXT] for word in words], coded.indices)
-    return _chosen(words, coded.indices)
+    column.validate()  # places beyond the words
+    places = pc.unique(column.indices).drop_null()
+    words = column.dictionary.cast(pa.large_binary()).take(places).to_pylist()
+    known = {place: _cut(word, kind) for place, word in zip(places.to_pylist(), words, strict=True)}
+    return [known.get(place) for place in column.indices.to_pylist()]
 
 
-def _chosen(words: list[Any], indices: pa.Array) -> list[Any]:
-    return [None if place is None else words[place] for place in indices.to_pylist()]
+def _cut(word: bytes | None, kind: Kind) -> bytes | str | None:
+    """Return what is kept of a value."""
+    if word is None or kind == "bytes":
+        return word and word[:LONGEST_TEXT]
+    return word[: 4 * LONGEST_TEXT].decode("utf-8", "replace")[:LONGEST_TEXT]
 
 
 def _integers(column: pa.Array) -> pa.Array:
     """Return a column as int64, its bits as they are: what has no sign there may have one here, as in SQLite."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary.take(column.indices) if pa.types.is_integer(column.type.value_type) else column
     if pa.types.is_uint64(column.type):
         return column.view(pa.int64())
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
@@ -174,7 +181,3 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -64,6 +64,7 @@ class Decoded:
 
     table: pa.Table
     tally: Tally
+    halves: pa.Table | None = None  # begins and ends, likewise, with a column is_begin; counted as skipped
 
 
 def sample(text: str) -> str:
