@@ -36,6 +36,11 @@ class Clock:
         self.cpu_s, self.wall_s = time.process_time() - self._cpu, time.perf_counter() - self._wall
 
 
+def peak_bytes() -> int:
+    """Return the most resident bytes that this process has had."""
+    return _resident(psutil.Process())
+
+
 class Watch:
     """The largest resident sizes of processes within a `with`, and of a folder, looked at ten times a second."""
 
@@ -43,7 +48,6 @@ class Watch:
         """Take the processes whose children, at any depth, are watched with them."""
         self.root_bytes = 0  # the largest of the roots
         self.child_bytes = 0  # the largest of their children
-        self.all_bytes = 0  # all of them at once
         self.folder_bytes = 0
         self._roots = [psutil.Process(pid) for pid in roots]
         self._folder = folder
@@ -64,12 +68,21 @@ class Watch:
             children = [_resident(child) for root in self._roots for child in _children(root)]
             self.root_bytes = max(self.root_bytes, *roots)
             self.child_bytes = max([self.child_bytes, *children])
-            self.all_bytes = max(self.all_bytes, sum(roots) + sum(children))
             if self._folder is not None:
                 self.folder_bytes = max(self.folder_bytes, _size_of(self._folder))
 
 
 def _resident(process: psutil.Process) -> int:
+    """Return the resident bytes of a process, where the system tells it the most that they ever were.
+
+    Not what `wait4` says: that counts from before a child's exec, when it still was its parent.
+    """
+    try:
+        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:  # it has ended, or this is no Linux
+        pass
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
@@ -130,7 +143,7 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = N
         return Ran(
             wall_s=wall,
             cpu_s=usage.ru_utime + usage.ru_stime,
-            peak_bytes=max(usage.ru_maxrss * 1024, watch.root_bytes, watch.child_bytes),
+            peak_bytes=max(watch.root_bytes, watch.child_bytes),
             driver_bytes=watch.root_bytes,
             worker_bytes=watch.child_bytes,
             temporary_bytes=watch.folder_bytes,
