@@ -80,10 +80,14 @@ def differing(store: Path, one: str, other: str, rank: int) -> tuple[int, int]:
             for run in (one, other)
         )
         first, second = (f"(FROM read_parquet({of_run}))" for of_run in paths)
-        found = duckdb.sql(
-            f"SELECT (SELECT count(*) FROM {second}), (SELECT count(*) FROM ({first} EXCEPT ALL {second})),"
-            f" (SELECT count(*) FROM ({second} EXCEPT ALL {first}))"
-        ).fetchall()[0]
+        found = (
+            duckdb.connect()
+            .execute(
+                f"SELECT (SELECT count(*) FROM {second}), (SELECT count(*) FROM ({first} EXCEPT ALL {second})),"
+                f" (SELECT count(*) FROM ({second} EXCEPT ALL {first}))"
+            )
+            .fetchall()[0]
+        )
         n_rows, n_apart = n_rows + found[0], n_apart + found[1] + found[2]
     return n_rows, n_apart
 
@@ -112,8 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(folder: Path, ranks: int, steps: int) -> int:
     """Do it all in the folder; 1 where the rank that went through JSON has other facts."""
     store = folder / "store"
-    where = ["--store", store]
-    size = ["--ranks", str(ranks), "--steps", str(steps)]
+    where: list[str | Path] = ["--store", store]
+    size: list[str | Path] = ["--ranks", str(ranks), "--steps", str(steps)]
     print(f"{SCENARIO}: {ranks} ranks x {steps} steps; {machine()}; {bytes_text(DEFAULT_TASK_MEMORY)} a task")
     print(f"{'':24}{'CPU s':>10}{'wall s':>10}{'driver':>12}{'worker':>12}{'temporary':>12}")
     stages = [
@@ -126,7 +130,11 @@ def measure(folder: Path, ranks: int, steps: int) -> int:
     events = [store / "runs" / "scale" / f.path for f in manifest.of("events")]
     n_events = sum(f.n_rows for f in manifest.of("events"))
     wanted = "category IN ('kernel', 'memcpy', 'memset')"
-    counted = duckdb.sql(f"SELECT count(*) FROM read_parquet({[str(p) for p in events]}) WHERE {wanted}").fetchall()
+    counted = (
+        duckdb.connect()
+        .execute(f"SELECT count(*) FROM read_parquet({[str(p) for p in events]}) WHERE {wanted}")
+        .fetchall()
+    )
     budget = DEFAULT_TASK_MEMORY + BESIDE_DUCKDB_BYTES
     worker = max(ran.worker_bytes for ran in stages)
     print(

@@ -29,7 +29,7 @@ def orjson_parse(dump: str, folder: str) -> Found:
     """Parse the whole dump with orjson; nothing is done with it."""
     import gzip
 
-    import orjson  # type: ignore[import-not-found, unused-ignore]
+    import orjson  # type: ignore[import-not-found,unused-ignore]
 
     with gzip.open(dump) as file:
         events = orjson.loads(file.read())["traceEvents"]
@@ -72,7 +72,7 @@ def hta_set(folder: str) -> Found:
     """Load every rank of a folder with HolisticTraceAnalysis, its overlap, and each rank's path of its first step."""
     import logging
 
-    from hta.trace_analysis import TraceAnalysis  # type: ignore[import-not-found]
+    from hta.trace_analysis import TraceAnalysis
 
     logging.disable(logging.WARNING)  # an edge that it ignores is a line each
     paths = {rank: str(path) for rank, path in enumerate(sorted(Path(folder).glob("*.json*")))}
