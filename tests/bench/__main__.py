@@ -1,6 +1,7 @@
-"""Every benchmark, each beside a peer or a limit in the same run, in one table; then growth, and queries.
+"""Every benchmark, each beside a peer or a limit in the same run, in one table.
 
-    python tests/bench [ingest facts clocks whatif page growth] [--quick] [--dumps DIR] [--hta-python PYTHON]
+    python tests/bench [ingest facts clocks whatif page growth]
+        [--quick] [--megabytes 340] [--dumps DIR] [--hta-python PYTHON]
 
 Names choose some; `scale.py`, `memory.py`, `cost.py` and `straggler_seeds.py` beside it are studies of their own. Peers
 live in their own environments: LONGPOLE_HTA_PYTHON, or the option, names the interpreter that has
@@ -10,6 +11,7 @@ HolisticTraceAnalysis. --quick takes sizes at which times say nothing, to see th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -44,6 +46,9 @@ MOST_EXPONENT = 1.05
 """Of CPU seconds over ranks and over steps: four times as many take at most 4.3 times as long."""
 
 
+_ABSENT = "peer not installed"
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table; `reason` says why it has no figures."""
@@ -56,13 +61,18 @@ class Row:
     against: str = ""
     reason: str = ""
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it should have figures: a peer that is not installed need not."""
+        return bool(self.reason) and not self.reason.startswith(_ABSENT)
+
     def text(self) -> str:
         """Return the line."""
         if self.reason:
-            return f"{self.benchmark:10}{self.way:54}  n/a: {self.reason}"
+            return f"{self.benchmark:10}{self.way:60}  n/a: {self.reason}"
         peak = f"{self.peak_bytes / 2**20:,.0f}" if self.peak_bytes else ""
         wall = f"{self.wall_s:.2f}" if self.wall_s else ""
-        return f"{self.benchmark:10}{self.way:54}{self.cpu_s:9.2f}{wall:>9}{peak:>10}  {self.against}".rstrip()
+        return f"{self.benchmark:10}{self.way:60}{self.cpu_s:9.2f}{wall:>9}{peak:>10}  {self.against}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -72,13 +82,15 @@ class Bench:
     folder: Path
     is_quick: bool
     hta: Path | None
+    megabytes: float
+    """Of text, 10^6 bytes each, in the dump that reading is measured on."""
     dumps: Path
     """A folder of dumps of several ranks that both longpole and its peers read."""
 
     def task(self, name: str, *arguments: object, python: Path | None = None) -> tuple[Ran, Found]:
         """Run a task in a process of its own, a quick one here; return what it took and what it found."""
         if self.is_quick and python is None:
-            with Clock() as took:
+            with contextlib.redirect_stdout(sys.stderr), Clock() as took:
                 found = TASKS[name](*map(str, arguments))
             return Ran(took.wall_s, took.cpu_s, peak_bytes()), found
         ran = run([python or Path(sys.executable), HERE / "tasks.py", name, *map(str, arguments)])
@@ -91,6 +103,10 @@ class Bench:
         return folder
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _of(share: float, what: str) -> str:
     return f"{ratio(share, 1)} of {what}"
 
@@ -98,8 +114,8 @@ def _of(share: float, what: str) -> str:
 def ingest(bench: Bench) -> Iterator[Row]:
     """A large dump, gzip to typed Parquet, beside what parses it."""
     dump = bench.folder / "rank3.pt.trace.json.gz"
-    n_events, n_bytes = make_dump(dump, megabytes=1 if bench.is_quick else 340)
-    print(f"ingest: {n_events:,} events, {n_bytes / 1e6:.0f} MB of text in {dump.stat().st_size / 1e6:.1f} MB of gzip")
+    n_events, n_bytes = make_dump(dump, megabytes=1 if bench.is_quick else bench.megabytes)
+    _say(f"ingest: {n_events:,} events, {n_bytes / 1e6:.0f} MB of text in {dump.stat().st_size / 1e6:.1f} MB of gzip")
     ours, _ = bench.task("reader", dump, bench.empty("reader"))
     limit = _of(ours.peak_bytes / READER_MOST_BYTES, f"the limit {READER_MOST_BYTES >> 20} MiB")
     yield Row("ingest", "longpole, reader alone", ours.cpu_s, ours.wall_s, ours.peak_bytes, limit, ours.reason)
@@ -114,7 +130,7 @@ def ingest(bench: Bench) -> Iterator[Row]:
     for task, way, python, pip in peers:
         is_missing = python is None if task == "hta_load" else task == "orjson_parse" and find_spec("orjson") is None
         if is_missing:
-            yield Row("ingest", way, reason=f"peer not installed: {pip}")
+            yield Row("ingest", way, reason=f"{_ABSENT}: {pip}")
             continue
         ran, _ = bench.task(task, dump, bench.empty(task), python=python)
         against = (
@@ -126,7 +142,7 @@ def ingest(bench: Bench) -> Iterator[Row]:
 
 def facts(bench: Bench) -> Iterator[Row]:
     """Every rank of one set: rank level and critical path, beside HolisticTraceAnalysis on the same dumps."""
-    print(f"facts: {sum(1 for _ in bench.dumps.glob('*.json*'))} ranks of {bench.dumps.name}")
+    _say(f"facts: {sum(1 for _ in bench.dumps.glob('*.json*'))} ranks of {bench.dumps.name}")
     ours, found = bench.task("longpole_set", bench.dumps, bench.empty("set"))
     parts = ("load", "facts", "path")
     ways = (
@@ -142,7 +158,7 @@ def facts(bench: Bench) -> Iterator[Row]:
     ways = (f"{HTA}, load", f"{HTA}, overlap of all ranks", f"{HTA}, critical path, a rank and step")
     if bench.hta is None:
         for way in ways:
-            yield Row("facts", way, reason=f"peer not installed: {HTA_PIP}")
+            yield Row("facts", way, reason=f"{_ABSENT}: {HTA_PIP}")
         return
     theirs, told = bench.task("hta_set", bench.dumps, python=bench.hta)
     taken = [told["load_s"], told["overlap_s"], told["path_s"] / told["n_rank_steps"]] if told else [0.0] * 3
@@ -153,7 +169,7 @@ def facts(bench: Bench) -> Iterator[Row]:
 def clocks(bench: Bench) -> Iterator[Row]:
     """Groups, clocks, collectives, waits, stragglers and steps, beside the limits set for them."""
     ranks, steps, collectives = (4, 10, 4) if bench.is_quick else (64, 200, 100)
-    print(f"clocks: {ranks} ranks x {steps} steps x {collectives} collectives")
+    _say(f"clocks: {ranks} ranks x {steps} steps x {collectives} collectives")
     limits = (CPU_LIMIT_S, MEMORY_LIMIT_BYTES)
     ways: list[tuple[str, tuple[object, ...]]] = [("clocks, collectives and steps, facts in one file", (1,))]
     if not bench.is_quick:
@@ -174,7 +190,7 @@ def whatif(bench: Bench) -> Iterator[Row]:
     """Every what-if of a pipelined job, beside a replay op by op."""
     size = (2, 2, 2, 3) if bench.is_quick else (44, 4, 4, 32)
     ran, found = bench.task("whatif", *size, bench.empty("whatif"))
-    print(f"whatif: {' x '.join(map(str, size))} steps, replicas, stages, microbatches")
+    _say(f"whatif: {' x '.join(map(str, size))} steps, replicas, stages, microbatches")
     way = "longpole, all scenarios of all steps"
     if not found:
         yield Row("whatif", way, reason=ran.reason)
@@ -188,7 +204,7 @@ def whatif(bench: Bench) -> Iterator[Row]:
 def page(bench: Bench) -> Iterator[Row]:
     """The overview page of a run, and what one asks of it, beside the limits set for them."""
     ranks, steps = (2, 2) if bench.is_quick else (16, 200)
-    print(f"page, query: {ranks} ranks x {steps} steps")
+    _say(f"page, query: {ranks} ranks x {steps} steps")
     folder = bench.empty("page")
     synth.write("graphs", folder / "dumps", form="events", ranks=ranks, steps=steps)
     made, _ = bench.task("longpole_set", folder / "dumps", folder)
@@ -228,7 +244,7 @@ def growth(bench: Bench) -> Iterator[Row]:
         yield Row("growth", way, sum(seconds), 0.0, ran.peak_bytes, told)
 
 
-GROWTH = {"ranks": ["4x25", "8x25", "16x25", "32x25"], "steps": ["4x25", "4x50", "4x100", "4x200"]}
+GROWTH = {"ranks": ["2x25", "4x25", "8x25", "16x25"], "steps": ["2x25", "2x50", "2x100", "2x200"]}
 BENCHES: dict[str, Callable[[Bench], Iterator[Row]]] = {
     bench.__name__: bench for bench in (ingest, facts, clocks, whatif, page, growth)
 }
@@ -241,8 +257,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--dumps", type=Path, help="dumps of several ranks; without it real ones, or made ones")
     parser.add_argument("--hta-python", type=Path, default=os.environ.get("LONGPOLE_HTA_PYTHON"))
+    parser.add_argument("--megabytes", type=float, default=340, help="of text in the dump that reading is measured on")
     given = parser.parse_args(arguments)
-    print(machine(), flush=True)
+    print(machine())
+    print(f"{'':70}{'CPU s':>9}{'wall s':>9}{'peak MiB':>10}  beside the peer or the limit", flush=True)
     with tempfile.TemporaryDirectory() as name:
         dumps = given.dumps or (None if given.quick or not REAL.is_dir() else REAL)
         if dumps is None:
@@ -250,11 +268,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             synth.write("training", dumps, ranks=2, steps=2, gzip=True)
             (dumps / "truth.json").unlink()
         hta = Path(given.hta_python) if given.hta_python else None
-        bench = Bench(Path(name), given.quick, hta, dumps)
-        rows = [row for chosen in given.names or BENCHES for row in BENCHES[chosen](bench)]
-    print(f"\n{'':64}{'CPU s':>9}{'wall s':>9}{'peak MiB':>10}  beside the peer or the limit")
-    print("\n".join(row.text() for row in rows))
-    return int(any(row.reason and "peer" not in row.reason for row in rows))
+        bench = Bench(Path(name), given.quick, hta, given.megabytes, dumps)
+        n_failed = 0
+        for chosen in given.names or BENCHES:
+            for row in BENCHES[chosen](bench):
+                print(row.text(), flush=True)
+                n_failed += row.has_failed
+    return int(n_failed > 0)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ QUERIES: dict[str, str] = {
     "one step of all ranks, idle by cause": "FROM rank_steps WHERE step = $step ORDER BY rank",
     "one kernel's median over steps, one rank": "SELECT name, median(total_ns / n_calls) FROM kernels"
     " WHERE rank = $rank AND name ILIKE '%flash_fwd%' GROUP BY name",
+    "one kernel's median of all its calls, one rank": "SELECT name, count(*), median(duration_ns) FROM events"
+    " WHERE rank = $rank AND category = 'kernel' AND name ILIKE '%flash_fwd%' GROUP BY name",
     "step times and their percentiles": "SELECT quantile_cont(duration_ns, [0.5, 0.95, 0.99]) FROM steps",
     "slowest steps": "SELECT step, duration_ns, straggler_rank FROM steps ORDER BY duration_ns DESC LIMIT 10",
     "stragglers": "FROM run_stragglers ORDER BY late_ns DESC LIMIT 10",
