@@ -15,7 +15,7 @@ from pipeline_inline import make_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCENARIOS = ("worked", "worked-contended", "worked-late-input", "idle-causes", "cpu")
-MADE = {"training": {"ranks": 3, "steps": 5}, "graphs": {"ranks": 2, "steps": 3}}
+MADE = {"training": (3, 5), "graphs": (2, 3)}
 FORMS: tuple[Literal["kineto", "events"], ...] = ("kineto", "events")
 
 
@@ -24,10 +24,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     store = Store(str(tmp_path_factory.mktemp("worked") / "store"))
     for name in SCENARIOS:
         make_run(store, name, [FIXTURES / name])
-    for name, size in MADE.items():
+    for name, (ranks, steps) in MADE.items():
         folder = tmp_path_factory.mktemp(name)
         for form in FORMS:
-            synth.write(name, folder / form, form=form, **size)
+            synth.write(name, folder / form, form=form, ranks=ranks, steps=steps)
             make_run(store, f"{name}-{form}", [folder / form])
             TRUTHS[f"{name}-{form}"] = folder / form / "truth.json"
     opened = Session(store)

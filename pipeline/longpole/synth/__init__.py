@@ -19,7 +19,7 @@ from longpole.synth.kineto import KinetoDump
 from longpole.synth.made import MadeRun
 from longpole.synth.truth import RankTruth, run_steps
 
-__all__ = ["SCENARIOS", "Part", "Scenario", "write"]
+__all__ = ["SCENARIOS", "Part", "Scenario", "write", "write_part"]
 
 Form = Literal["kineto", "events"]
 

@@ -131,8 +131,8 @@ def program(shape: Shape) -> list[Item]:
     ]
     for place in range(shape.forward):
         kernel, outer, inner, us = _FORWARD[place % len(_FORWARD)]
-        names = (outer, inner) if shape.graph == 1 else ("Torch-Compiled Region: 0/0", "CompiledFunction")
-        items.append(Item("kernel", kernel, us * US, names, sequence=place, node=_node(shape, place)))
+        around = (outer, inner) if shape.graph == 1 else ("Torch-Compiled Region: 0/0", "CompiledFunction")
+        items.append(Item("kernel", kernel, us * US, around, sequence=place, node=_node(shape, place)))
     due = [(number + 1) * shape.backward // shape.buckets - 1 for number in range(shape.buckets)]
     for place in range(shape.backward):
         kernel, node, inner, us = _BACKWARD[place % len(_BACKWARD)]
