@@ -89,6 +89,8 @@ def _pause(seconds: float) -> None:
 
 
 def _folder(output: str) -> Path:
+    if "://" in output:
+        raise UsageError(f"-o {output} is a URL", "Pages are files: name a folder of this machine, and copy it.")
     folder = Path(output)
     try:
         for inside in ("runs", "compare"):
@@ -164,9 +166,9 @@ def _tell(
             _write_comparison(store, base, entry.run, folder, log)
     pages = frozenset(str(path.relative_to(folder)) for path in folder.glob("*/*.html"))
     verdict = nights.judge(entries, trend, root=root, pages=pages)
-    write_page(folder / "index.html", nights_page.render(verdict, trend, tool_version=__version__))
-    write_page(folder / "verdict.json", nights.to_json(verdict, tool_version=__version__))
-    write_page(folder / "junit.xml", nights.to_junit(verdict))
+    _write_new(folder / "index.html", nights_page.render(verdict, trend, tool_version=__version__))
+    _write_new(folder / "verdict.json", nights.to_json(verdict, tool_version=__version__))
+    _write_new(folder / "junit.xml", nights.to_junit(verdict))
     counts = {status: sum(e.status == status for e in entries) for status in nights.STATUSES}
     log.milestone(
         "night done",
@@ -176,6 +178,16 @@ def _tell(
     )
     print(folder / "index.html")
     return told, verdict
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file unless it says just that: what copies or serves the folder sees that nothing is new."""
+    try:
+        if path.read_bytes() == text.encode("utf-8", errors="replace"):
+            return
+    except FileNotFoundError:
+        pass
+    write_page(path, text)
 
 
 def _write_run_page(store: Store, run: str, path: Path) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, run_all
+from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, is_this_machine, run_all
 from longpole.errors import UsageError
 from longpole.units import parse_bytes
 
@@ -129,8 +129,7 @@ class Work:
 
     def threads_for(self, n_tasks: int) -> int:
         """Return the threads a task may use here: the cores that fewer tasks than cores leave free."""
-        is_local = self._options.scheduler is None and self._options.scheduler_file is None
-        return max(1, (os.cpu_count() or 1) // max(1, n_tasks)) if is_local else 1
+        return max(1, (os.cpu_count() or 1) // max(1, n_tasks)) if is_this_machine(self._options) else 1
 
     def runner(self, what: str) -> Callable[[Callable[[Any], T], list[Any]], list[T]]:
         """Return a function that runs a task function over tasks and shows `what` it does."""
