@@ -199,7 +199,7 @@ def test_ranks_of_one_file_are_told_apart() -> None:
         (5, "ProfilerStep#4", 1_000_000_000),
         (5, "forward", 1_000_000_000),
     ]
-    assert (facts.rank, facts.processes, facts.are_processes_ranks) == (None, (2, 5), True)
+    assert (facts.rank, facts.processes, facts.processes_are_ranks) == (None, (2, 5), True)
 
 
 def test_a_log_that_lost_its_end_gives_its_whole_lines() -> None:

@@ -244,7 +244,7 @@ class _Log:
             world_size=self._sizes.pop() if len(self._sizes) == 1 else None,
             host=self._hosts.pop() if len(self._hosts) == 1 else None,
             processes=tuple(ranks) if len(ranks) > 1 else (),
-            are_processes_ranks=len(ranks) > 1,
+            processes_are_ranks=len(ranks) > 1,
             n_rounded=self._n_rounded,
             notes=(f"{self._n_lines:,} lines of timers: no kernels, and nothing of what ran within a timer",),
             **self._rows.counted(self._damage),

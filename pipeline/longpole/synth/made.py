@@ -32,12 +32,12 @@ def _as_they_are(rank_steps: pa.Table) -> pa.Table:
 class MadeRun:
     """One made run.
 
-    `chunks()` may be called again and gives the same (rank, rows) each time: rows ordered by start,
-    every chunk of a rank later than its earlier ones, all chunks of a rank together its whole dump.
+    `chunks(ranks)` may be called again and gives the same (rank, rows) of these ranks each time, whichever others are
+    asked for: rows ordered by start, every chunk of a rank later than its earlier ones, all together its whole dump.
     """
 
     facts: tuple[DumpFacts, ...]
-    chunks: Callable[[], Iterator[tuple[int, pa.Table]]]
+    chunks: Callable[[Sequence[int]], Iterator[tuple[int, pa.Table]]]
     known: dict[str, object] = field(default_factory=dict)
     """What was put in on purpose and no interval arithmetic would find: the slow rank, the late step."""
     lists: dict[str, Callable[[], Iterator[dict[str, object]]]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ of the same job, seed and steps with `size` 0, to the nanosecond.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -86,7 +86,7 @@ def make(
             )
             for rank in range(n_ranks)
         ),
-        chunks=lambda: _chunks(job, [*(s.injection for s in stragglers), *network], seed, n_steps, clocks),
+        chunks=lambda ranks: _chunks(job, ranks, [*(s.injection for s in stragglers), *network], seed, n_steps, clocks),
         known={
             "seed": seed,
             "size_ratio": size,
@@ -110,11 +110,11 @@ def make(
 
 
 def _chunks(
-    job: Job, injections: Variant, seed: int, n_steps: int, clocks: tuple[Clock, ...]
+    job: Job, ranks: Sequence[int], injections: Variant, seed: int, n_steps: int, clocks: tuple[Clock, ...]
 ) -> Iterator[tuple[int, pa.Table]]:
     simulation = Simulation(job, [injections], seed)
-    templates = [Template(sheet(job, rank, simulation.n_places)) for rank in range(job.n_ranks)]
-    largest = max(template.n_rows for template in templates)
+    templates = {rank: Template(sheet(job, rank, simulation.n_places)) for rank in ranks}
+    largest = max(template.n_rows for template in templates.values())
     per_chunk = max(1, min(_CHUNK_ROWS // largest, _CHUNK_TIMES // (5 * simulation.n_places * job.n_ranks)))
     for first in range(0, n_steps, per_chunk):
         held = []
@@ -122,7 +122,7 @@ def _chunks(
             simulation.run(step)
             held.append(simulation.times())
         times = np.stack(held)
-        for rank, template in enumerate(templates):
+        for rank, template in templates.items():
             yield rank, shown(template.rows(first, times[:, :, rank]), clocks[rank])
 
 
