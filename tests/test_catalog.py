@@ -32,8 +32,8 @@ DATA = tuple(sorted(p.stem for p in (ROOT / "sql" / "data").glob("*.csv")))
 
 GIVEN: dict[Scope, set[str]] = {
     "lib": set(),
-    "dump": {"raw", "context", *DATA},
-    "rank": {"events", "context", "dump_facts", "phase_patterns", "told_hardware", *DATA},
+    "dump": {"raw", "raw_memory", "context", *DATA},
+    "rank": {"events", "memory_events", "context", "dump_facts", "phase_patterns", "told_hardware", *DATA},
     "clock": {"dumps", "topology", "parallel", *DATA},
     "steps": {"dumps", "shard"},
     "run": {"dumps", "parallel"},
@@ -52,7 +52,7 @@ GIVEN: dict[Scope, set[str]] = {
     "workers": set(),
     "whatif": set(),
     "flight": {"raw_flight", "context"},
-    "hang": {"flight_ranks"},
+    "hang": {"flight_ranks", *DATA},
     "measures": {"dumps"},
     "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
@@ -88,7 +88,7 @@ BELOW: dict[Scope, set[Scope]] = {
     "workers": {"lib", "ops", "replays", "workers"},
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "flight": {"lib", "flight"},
-    "hang": {"lib", "flight", "hang"},
+    "hang": {"lib", "steps", "flight", "hang"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -175,12 +175,15 @@ def chain() -> dict[str, Columns]:
 
     raw = [*arrow_columns(RAW_SCHEMA), ("row_id", "BIGINT")]
     found |= evaluated("lib", {})
-    found |= evaluated("dump", {"raw": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]})
+    found |= evaluated(
+        "dump", {"raw": raw, "raw_memory": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]}
+    )
     rates = ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
     found |= evaluated(
         "rank",
         {
             "events": [("dump_no", "BIGINT"), *found["events"]],
+            "memory_events": found["memory_events"],
             "context": [("rank", "INTEGER")],
             "dump_facts": [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")],
             "phase_patterns": PHASES,
@@ -231,7 +234,9 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
     found |= evaluated("flight", {"raw_flight": arrow_columns(RAW_FLIGHT), "context": [("rank", "INTEGER")]})
-    found |= evaluated("hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")]})
+    found |= evaluated(
+        "hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")], "collectives": found["collectives"]}
+    )
     found |= evaluated("priced", {n: found[n] for n in ("straggler_ranks", "run_whatif")})
     views = session_views(found)
     told = [("run", "VARCHAR"), ("job", "VARCHAR"), ("workload", "VARCHAR"), ("baseline", "VARCHAR")]
@@ -255,7 +260,8 @@ def session_views(found: dict[str, Columns]) -> dict[str, Columns]:
         and not KNOWN[name].is_private
         and KNOWN[name].table == name
     }
-    return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], "events": [run, ("rank", "INTEGER"), *found["events"]]}
+    of_dumps = {n: [run, ("rank", "INTEGER"), *found[n]] for n in ("events", "memory_events")}
+    return {**views, "dumps": [run, *arrow_columns(DUMP_TABLE)], **of_dumps}
 
 
 def tree_of(sql: str) -> dict[str, Any]:
@@ -306,7 +312,7 @@ def test_two_files_never_share_a_name() -> None:
 def test_a_relation_has_no_name_that_is_given_or_that_sql_reserves() -> None:
     words = duckdb.execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
     assert not {n for n in KNOWN if (n,) in words}
-    assert not KNOWN.keys() & (set().union(*GIVEN.values()) - {"events"})
+    assert not KNOWN.keys() & (set().union(*GIVEN.values()) - {"events", "memory_events"})
 
 
 @pytest.mark.parametrize("name", sorted(n for n, r in KNOWN.items() if r.scope != "page"))

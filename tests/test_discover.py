@@ -138,7 +138,7 @@ def test_a_name_means_itself_whatever_is_in_it(tmp_path: Path, name: str) -> Non
 
 def test_a_name_with_a_line_break_stays_one_name(tmp_path: Path) -> None:
     write(tmp_path, "new\nline.json")
-    assert inside(tmp_path, find([str(tmp_path)])) == ["new\nline.json"]
+    assert inside(tmp_path, find([str(tmp_path)])) == [r"new\nline.json"]
 
 
 def test_a_name_that_is_no_text_is_shown_escaped_and_still_opens(tmp_path: Path) -> None:

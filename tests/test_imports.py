@@ -18,6 +18,7 @@ LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
         *("catalog", "session", "store", "remote", "lock", "topology", "formats", "discover", "engine", "cluster"),
+        *("owner", "scratch"),
         *("chrome_trace", "timelines", "flights", "presets", "plan", "whatif", "night", "retention"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
