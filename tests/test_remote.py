@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from longpole import catalog, cli
 from longpole.discover import find
 from longpole.errors import LongpoleError, StoreError
 from longpole.remote import StepRange
+from longpole.retention import old_runs, prune_run
 from longpole.session import Session
 from longpole.store import Manifest, PublishedFile, Store
 from pipeline_inline import inline_commands, make_run
@@ -135,6 +137,18 @@ def test_the_command_takes_urls_for_dumps_and_store(
     assert json.loads(capsys.readouterr().out) == []
     assert cli.main(["runs", *store]) == 0
     assert "night" in capsys.readouterr().out
+
+
+def test_events_on_s3_are_old_by_when_they_were_put_there(s3: S3, events: Path) -> None:
+    store = Store(f"s3://{BUCKET}/old")
+    before = time.time()
+    publish(store, "r", events)
+    month_ns = 30 * 86_400 * 10**9
+
+    assert old_runs(store, [store.manifest("r")], age_ns=month_ns, keep=None, now=before + 29 * 86_400) == []
+    assert old_runs(store, [store.manifest("r")], age_ns=month_ns, keep=None, now=before + 31 * 86_400) == ["r"]
+    prune_run(store, "r")
+    assert list(store.listing("r")) == ["run.json"]
 
 
 def test_a_night_over_s3_is_judged_and_the_next_one_fetches_no_dump(

@@ -112,13 +112,13 @@ def columns_of(session: Session, view: str) -> list[tuple[str, str]]:
 
 
 def documented(view: str) -> list[tuple[str, str]]:
-    """Return the columns that the view's header promises, `run` and, for events, `rank` before them."""
+    """Return the columns that the view's header promises, `run` and, for what is of a dump, `rank` before them."""
     relation = describe(view)
     assert relation is not None
     columns = [(c.name, c.type) for c in relation.columns]
     if relation.scope == "fleet":
         return columns
-    return [("run", "VARCHAR"), *([("rank", "INTEGER")] if view == "events" else []), *columns]
+    return [("run", "VARCHAR"), *([("rank", "INTEGER")] if relation.scope == "dump" else []), *columns]
 
 
 @pytest.mark.parametrize("view", [v for v in public_views() if v != "dumps"])
@@ -135,7 +135,7 @@ def test_dumps_has_the_columns_of_the_manifest_with_the_run_first(session: Sessi
 
 
 def test_every_public_view_is_there_and_nothing_else_is_shown(session: Session) -> None:
-    assert session.views() == public_views()
+    assert session.views() == list(public_views())
     assert {"runs", "ranks", "dumps", "events", "rank_steps", "rank_captures", "steps", "kernels"} <= set(
         public_views()
     )
@@ -307,6 +307,7 @@ WRITES = [
     "SET secret_directory = '{target}'",
     "INSTALL httpfs",
     "UPDATE EXTENSIONS",
+    "FORCE INSTALL httpfs FROM 'http://127.0.0.1:1'",
 ]
 
 READS = [
@@ -328,6 +329,23 @@ READS = [
     "ATTACH '{secret}'",
     "LOAD '{secret}'",
     "LOAD httpfs",
+    "FROM query('FROM read_text(''{secret}'')')",
+    "FROM query_table('{secret}')",
+    "FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''{secret}'')'))",
+    "FROM read_ndjson_objects('{secret}')",
+    "FROM read_duckdb('{file}')",
+    "FROM parquet_kv_metadata('{file}')",
+    "FROM sqlite_scan('{file}', 't')",
+    "FROM read_xlsx('{file}')",
+    "FROM 'file://{secret}'",
+    "FROM read_csv('http://127.0.0.1:1/x.csv')",
+    "FROM 'http://127.0.0.1:1/x.parquet'",
+    "FROM 's3://a/b.parquet'",
+    "FROM read_text('fsspec://{secret}')",
+    "DESCRIBE '{secret}'",
+    "SELECT * FROM (SUMMARIZE '{file}')",
+    "FROM arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)",
+    "FROM duckdb_extensions()",
     "FROM duckdb_secrets()",
     "SELECT getenv('HOME')",
 ]
@@ -439,6 +457,7 @@ def test_what_is_wrong_with_a_query_is_said_with_a_cure(session: Session) -> Non
         ("FROM stepz", "Table with name stepz does not exist", "Views: "),
         ("SELECT durations_ns FROM steps", "durations_ns", "`longpole views NAME` lists a view's columns."),
         ("SELECT error('\x1b[31mred')", "\ufffd[31mred", ""),
+        ("FROM query('COPY steps TO ''x.csv''')", "Expected a single SELECT statement", ""),
     ):
         with pytest.raises(LongpoleError, match=re.escape(fact)) as caught:
             rows(session, sql)

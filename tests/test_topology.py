@@ -28,6 +28,7 @@ def test_places_are_read_beside_run_toml_in_order_of_rank(tmp_path: Path) -> Non
         ("rank\n0\n0\n", "rank '0'"),
         ("rank\n-1\n", "rank '-1'"),
         ("rank\nzero\n", "rank 'zero'"),
+        ("rank\n" + "1" * 5_000 + "\n", "rank '1111"),
         ("", "lacks its column rank"),
     ],
 )
@@ -37,6 +38,12 @@ def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, says: str) -
     with pytest.raises(LongpoleError, match="columns: rank, host, node, rack, rail") as error:
         load("hosts.csv", str(tmp_path / "run.toml"))
     assert says in error.value.fact
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5_000])
+def test_a_name_that_no_file_can_have_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LongpoleError, match="cannot be read"):
+        load(name, str(tmp_path / "run.toml"))
 
 
 def test_an_absent_file_says_so(tmp_path: Path) -> None:

@@ -9,6 +9,11 @@ _CONTROL = re.compile(
 )
 
 
+def one_line(text: str) -> str:
+    """Return the text as `printable` does, with a blank for every tab and line break: it cannot look like two lines."""
+    return printable(text).replace("\n", " ").replace("\t", " ")
+
+
 def printable(text: str) -> str:
     """Return the text with every control, direction and surrogate character replaced; tabs and line breaks stay."""
     return _CONTROL.sub("\ufffd", text)

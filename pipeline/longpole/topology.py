@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 from longpole.errors import LongpoleError
@@ -19,9 +20,9 @@ def load(path: str, beside: str) -> tuple[RankPlace, ...]:
         LongpoleError: The file cannot be read, lacks its rank column, has an unknown one, or a rank is wrong or twice.
     """
     file = Path(beside).parent / path
-    if file.exists() and not file.is_file():
-        raise LongpoleError(f"the topology file {file} is no regular file", _CURE)
     try:
+        if file.exists() and not file.is_file():
+            raise LongpoleError(f"the topology file {file} is no regular file", _CURE)
         with file.open(encoding="utf-8", newline="") as stream:
             reader = csv.DictReader(stream)
             names = [n.strip() for n in reader.fieldnames or []]
@@ -34,11 +35,11 @@ def load(path: str, beside: str) -> tuple[RankPlace, ...]:
             places: dict[int, RankPlace] = {}
             for row in reader:
                 text = (row["rank"] or "").strip()
-                if not text.isascii() or not text.isdigit() or int(text) in places or int(text) >= 2**31:
+                if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) in places or int(text) >= 2**31:
                     raise LongpoleError(f"the topology file {file}, line {reader.line_num}: rank {text!r}", _CURE)
                 told = {n: (row.get(n) or "").strip() or None for n in _COLUMNS[1:]}
                 places[int(text)] = RankPlace(int(text), **told)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:  # the second of text that is not UTF-8, or a name with a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise LongpoleError(f"the topology file {file} cannot be read: {reason}", _CURE) from error
     return tuple(places[rank] for rank in sorted(places))

@@ -237,6 +237,16 @@ def test_a_text_without_end_is_cut_and_broken_utf8_is_replaced(tmp_path: Path) -
     assert [(len(r["name"]), r["name"][:3]) for r in rows] == [(4_096, "xxx"), (3, "f\ufffdo")]
 
 
+def test_a_complaint_of_sqlite_that_quotes_bytes_of_the_file_is_no_traceback(tmp_path: Path) -> None:
+    path = altered(
+        write(tmp_path / "a.sqlite", {KERNELS: [kernel(1, 2)]}),
+        "PRAGMA writable_schema = ON",
+        f"UPDATE sqlite_master SET sql = CAST(x'f3f3' AS TEXT) WHERE name = '{KERNELS}'",
+    )
+
+    assert refused(path).fact.startswith("a.sqlite is an SQLite database that cannot be read: ")
+
+
 def test_an_empty_export_holds_no_event(tmp_path: Path) -> None:
     rows, facts = read(write(tmp_path / "a.sqlite", {KERNELS: [], CUPTI + "RUNTIME": [], "NVTX_EVENTS": []}))
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from longpole import __version__, remote
 from longpole.cli.options import log_line
 from longpole.errors import LongpoleError
+from longpole.text import printable
 
 COMMANDS = (
     "run",
@@ -95,4 +96,4 @@ def _say_json(text: str) -> None:
 
 
 def _say(text: str) -> None:
-    Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False).print(text)
+    Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False).print(printable(text))

@@ -7,13 +7,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from longpole import catalog
-from longpole.cli.options import RunArgument, StoreOption, open_store
+from longpole.cli.options import RunArgument, StoreOption
 from longpole.config import parse
 from longpole.errors import GateError
 from longpole.report import nights
 from longpole.session import Session
-from longpole.store import Store
-from longpole.text import printable
+from longpole.store import Store, store_at
+from longpole.text import one_line
 
 
 def check(
@@ -30,7 +30,7 @@ def check(
 
     Example: longpole check nightly-2117
     """
-    target = open_store(store)
+    target = store_at(store)
     broken = _rules(target, run)
     failed = _gates(target, run, baseline)
     facts = [f"run {run!r} breaks {broken} rules"] if broken else []
@@ -53,7 +53,7 @@ def _rules(store: Store, run: str) -> int:
             print(f"{'broken' if rows else 'ok':<7} {rule.name.replace('_', ' ')}")
             for row in rows:
                 print(
-                    "        " + ", ".join(f"{c}={printable(str(v))}" for c, v in zip(found.columns, row, strict=True))
+                    "        " + ", ".join(f"{c}={one_line(str(v))}" for c, v in zip(found.columns, row, strict=True))
                 )
     return broken
 
@@ -66,5 +66,5 @@ def _gates(store: Store, run: str, baseline: str | None) -> list[nights.Gate]:
         gates = [gate for gate in nights.read_gates(session.con) if gate.run == run]
     for gate in gates:
         state = gate.verdict if gate.verdict in ("passed", "failed") else "n/a"
-        print(f"{state:<7} {gate.gate}" + (f": {printable(gate.verdict)}" if state == "n/a" else ""))
+        print(f"{state:<7} {gate.gate}" + (f": {one_line(gate.verdict)}" if state == "n/a" else ""))
     return [gate for gate in gates if gate.verdict == "failed"]

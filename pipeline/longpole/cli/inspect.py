@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated
 
 import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
-from longpole import flights, timelines
+from longpole import flights, scratch, telemetry, timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, nsys_folder, reader_for
 from longpole.formats.probe import head_of
-from longpole.text import printable
+from longpole.text import one_line
 from longpole.units import bytes_text, duration_text
 
 
@@ -25,30 +27,44 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
     """
     worst = 0
     for candidate in find(files):
-        print(f"{printable(candidate.name)}  ({bytes_text(candidate.n_bytes)})")
+        print(f"{one_line(candidate.name)}  ({bytes_text(candidate.n_bytes)})")
         tally = _Tally()
         try:
+            if candidate.parts:
+                with scratch.folder() as folder:
+                    tables = nsys_folder.local_tables(candidate.parts, Path(folder))
+                    facts = nsys_folder.read(tables, candidate.name, tally.add, ReadOptions())
+                for line in _lines(facts, tally, candidate.name):
+                    print(f"  {one_line(line)}")
+                continue
             if timelines.is_timeline(candidate.url):
                 for line in timelines.described(candidate.url, candidate.name):
-                    print(f"  {printable(line)}")
+                    print(f"  {one_line(line)}")
                 continue
             if flights.is_flight(candidate.url):
                 for line in flights.described(candidate.url, candidate.name):
-                    print(f"  {printable(line)}")
+                    print(f"  {one_line(line)}")
+                continue
+            if telemetry.is_telemetry(candidate.url):
+                for line in telemetry.described(candidate.url, candidate.name):
+                    print(f"  {one_line(line)}")
                 continue
             with fsspec.open(candidate.url, "rb") as file:
                 reader = reader_for(head_of(file), candidate.name)
                 file.seek(0)
                 facts = reader.read(file, candidate.name, tally.add, ReadOptions())
         except DumpError as error:
-            print(f"  {printable(error.fact)}")
+            print(f"  {one_line(error.fact)}")
             if error.cure:
-                print(f"  {printable(error.cure)}")
+                print(f"  {one_line(error.cure)}")
             worst = 1
             continue
         for line in _lines(facts, tally, candidate.name):
-            print(f"  {printable(line)}")
+            print(f"  {one_line(line)}")
     return worst
+
+
+_STEP = re.compile(r"[0-9]{1,18}")
 
 
 class _Tally:
@@ -77,7 +93,7 @@ class _Tally:
 def _lines(facts: DumpFacts, tally: _Tally, name: str) -> list[str]:
     rank = facts.rank if facts.rank is not None else rank_from_name(name)
     source = "" if facts.rank is not None else " (from its name)" if rank is not None else ""
-    numbers = sorted(int(s.partition("#")[2]) for s in tally.steps if s.partition("#")[2].isdigit())
+    numbers = sorted(int(n) for s in tally.steps if _STEP.fullmatch(n := s.partition("#")[2]))
     span = tally.last_ns - tally.first_ns if tally.first_ns is not None and tally.last_ns is not None else None
     devices = sorted({d.name or "unnamed" for d in facts.devices})
     return [

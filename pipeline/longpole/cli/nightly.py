@@ -16,14 +16,14 @@ from longpole import __version__, night, remote
 from longpole.analyze import analyze_run, is_analyzed
 from longpole.cli.compare import compared
 from longpole.cli.ingest import read_files
-from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
-from longpole.cli.report import page_path, write_page
+from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
+from longpole.cli.output import page_path, write_page
 from longpole.config import parse
 from longpole.errors import GateError, LongpoleError, StoreError, UsageError
 from longpole.report import compare_page, nights, nights_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
-from longpole.store import Store
-from longpole.text import printable
+from longpole.store import Store, store_at
+from longpole.text import one_line, printable
 from longpole.units import parse_duration
 
 
@@ -62,14 +62,14 @@ def nightly(
     Example: longpole nightly /data/dumps --store /data/longpole -o /data/pages
     """
     log = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     seconds = parse_duration(settle, least_ns=0) / 1e9
     folder = _folder(output)
     if baseline is not None and baseline not in target.runs():
         raise UsageError(f"--baseline {baseline!r} is no run of {target.url}", "`longpole runs` lists them.")
     found, empty = night.runs_below(root, pattern)
     for name in empty:
-        log.print(f"left out: {printable(name)} holds no dump")
+        log.print(f"left out: {one_line(name)} holds no dump")
     found = night.settled(found, seconds, _now, _pause)
     with Work(cluster.options(), log, expected_tasks=os.cpu_count() or 1) as work:
         outcomes = [_do(target, run, config, work, log) for run in found]

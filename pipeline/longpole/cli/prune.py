@@ -9,8 +9,9 @@ from cyclopts import Parameter
 
 from longpole import retention
 from longpole.analyze import is_analyzed
-from longpole.cli.options import StoreOption, open_store, stderr
+from longpole.cli.options import StoreOption, stderr
 from longpole.errors import LongpoleError, UsageError
+from longpole.store import store_at
 from longpole.text import printable
 from longpole.units import bytes_text, parse_duration
 
@@ -36,7 +37,7 @@ def prune(
         raise UsageError(f"--keep {keep} is no number of runs", "Give 0 or more.")
     age_ns = None if older_than is None else parse_duration(older_than, least_ns=0)
     console = stderr()
-    target = open_store(store)
+    target = store_at(store)
     manifests, unreadable = target.manifests()
     for error in unreadable.values():
         console.print(f"left as it is: {printable(error.fact)}")

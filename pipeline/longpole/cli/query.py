@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -12,12 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
-from longpole.cli.options import StoreOption, open_store
+from longpole.cli.options import StoreOption, print_table, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -41,9 +43,9 @@ def query(
     if limit < 1:
         raise UsageError(f"--limit {limit} shows nothing", "Give a number of rows from 1.")
     text = sys.stdin.read() if sql == "-" else sql
-    with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+    with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
         if print_answer(session, session.sql(text), format, limit=limit) > limit and format == "table":
-            Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
+            stderr().print(f"(the first {limit} rows; --limit N shows more)")
 
 
 def print_answer(session: Session, answer: duckdb.DuckDBPyRelation, form: Format, *, limit: int) -> int:
@@ -109,20 +111,39 @@ def _print(answer: duckdb.DuckDBPyRelation, form: Format, limit: int) -> int:
     for batch in answer.to_arrow_reader(100_000):
         frame = pl.DataFrame(pl.from_arrow(batch))
         if form == "csv":
-            nested = [c for c, t in frame.schema.items() if t.is_nested()]
-            flat = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
-            text = flat.write_csv(include_header=is_first)
-            sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+            _write_csv(frame, has_header=is_first)
         else:
-            lines = frame.write_ndjson().splitlines()
-            sys.stdout.write(("\n" if is_first else ",\n") + ",\n".join(lines))
+            lines = frame.write_ndjson().removesuffix("\n").split("\n")  # a text may hold other ends of lines
+            text = ("\n" if is_first else ",\n") + ",\n".join(lines)
+            sys.stdout.write(_escaped(text) if sys.stdout.isatty() else text)
         is_first = False
         n_rows += len(frame)
     if form == "json":
         sys.stdout.write("\n]\n")
     elif is_first:
-        sys.stdout.write(",".join(answer.columns) + "\n")
+        _write_csv(pl.DataFrame({name: [] for name in answer.columns}), has_header=True)
     return n_rows
+
+
+_FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
+_SIGNED_NUMBER = r"^[+-][0-9.]+(?:[eE][+-]?[0-9]+)?$"
+
+
+def _write_csv(frame: pl.DataFrame, *, has_header: bool) -> None:
+    """Write rows that a spreadsheet shows and does not run: a text it would take for a formula has a ' before it."""
+    nested = [c for c, t in frame.schema.items() if t.is_nested()]
+    flat = frame.with_columns(pl.col(c).map_elements(_json, return_dtype=pl.String) for c in nested)
+    texts = pl.col(pl.String)
+    is_formula = texts.str.contains(_FORMULA) & ~texts.str.contains(_SIGNED_NUMBER)
+    safe = flat.with_columns(pl.when(is_formula).then(pl.lit("'") + texts).otherwise(texts).name.keep())
+    named = {name: f"'{name}" for name in safe.columns if re.match(_FORMULA, name)}
+    text = safe.rename(named).write_csv(include_header=has_header)
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+
+
+def _escaped(text: str) -> str:
+    """Return JSON that says the same and that a terminal only shows."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _json(value: object) -> str:
@@ -133,20 +154,12 @@ def _json(value: object) -> str:
 
 def _print_table(answer: duckdb.DuckDBPyRelation, limit: int) -> int:
     rows = answer.limit(limit + 1).fetchall()
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False)
     for name, kind in zip(answer.columns, answer.types, strict=True):
         table.add_column(printable(name), justify="right" if str(kind) in _NUMERIC else "left", overflow="fold")
     for row in rows[:limit]:
         table.add_row(*("" if v is None else printable(str(v)) for v in row))
-    is_terminal = sys.stdout.isatty()
-    # Piped, a row stays one line however long a kernel's name is.
-    console = Console(markup=False, highlight=False, emoji=False, width=None if is_terminal else 100_000)
-    if is_terminal:
-        console.print(table)
-    else:
-        with console.capture() as capture:
-            console.print(table)
-        sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
+    print_table(table, width=100_000)  # piped, a row stays one line however long a kernel's name is
     return len(rows)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longpole import timelines
-from longpole.cli.options import StoreOption, open_store
-from longpole.store import PublishedFile, without_events
+from longpole.cli.options import StoreOption
+from longpole.store import PublishedFile, store_at, without_events
 from longpole.text import printable
 from longpole.units import bytes_text
 
@@ -16,7 +16,7 @@ def runs(*, store: StoreOption = None) -> None:
 
     Example: longpole runs --store /data/longpole
     """
-    target = open_store(store)
+    target = store_at(store)
     total = 0
     manifests, unreadable = target.manifests()
     for manifest in manifests:

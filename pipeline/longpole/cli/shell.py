@@ -11,9 +11,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from longpole import scratch
-from longpole.cli.options import StoreOption, open_store, parse_steps, stderr
+from longpole.cli.options import StoreOption, parse_steps, stderr
 from longpole.errors import LongpoleError
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.units import bytes_text, parse_bytes
 
 _GUARDS = ("-readonly", "-cmd", ".safe_mode")
@@ -43,7 +44,7 @@ def shell(
         )
     with scratch.folder() as folder:
         copy = Path(folder) / "longpole.duckdb"
-        with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+        with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
             session.copy_to(copy, chosen)
         stderr().print(f"{bytes_text(copy.stat().st_size)} copied; `SHOW TABLES` lists the views, .quit ends")
         return _wait_for([client, *_GUARDS, str(copy)])

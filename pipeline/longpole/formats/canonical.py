@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from typing import BinaryIO
 
@@ -36,6 +37,29 @@ def facts_to_json(facts: DumpFacts) -> str:
     return json.dumps(dataclasses.asdict(facts), separators=(",", ":"))
 
 
+def open_parquet(file: BinaryIO) -> pq.ParquetFile:
+    """Return the opened file.
+
+    Raises:
+        pa.ArrowException, OSError, UnicodeDecodeError: It is damaged, or says that it holds more than its bytes can:
+            one value repeated takes no room, so that a few kilobytes may say they are any number of rows.
+    """
+    parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+    told = parquet.metadata
+    n_bytes = file.seek(0, io.SEEK_END)
+    if told.num_rows > _MOST_ROWS_OF_A_BYTE * n_bytes:
+        raise pa.ArrowInvalid(f"it says that it has {told.num_rows:,} rows, more than fit into its {n_bytes:,} bytes")
+    for group in map(told.row_group, range(told.num_row_groups)):
+        largest = max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0)
+        if largest > _MOST_COLUMN_BYTES:
+            raise pa.ArrowInvalid(f"a column of a row group has {largest:,} bytes, which no dump's has")
+    return parquet
+
+
+_MOST_ROWS_OF_A_BYTE = 16  # half a bit a row
+_MOST_COLUMN_BYTES = 256 << 20  # a row group is read by its columns' pages; ours are below 4 MiB
+
+
 def open_writer(path: str) -> pq.ParquetWriter:
     """Return a writer of canonical rows: zstd-1, dictionaries for text, packed differences for numbers."""
     return pq.ParquetWriter(
@@ -65,11 +89,11 @@ class CanonicalReader:
             DumpError: The footer is lost, or the file is some other Parquet.
         """
         try:
-            parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+            parquet = open_parquet(file)
             schema = parquet.schema_arrow
         except DAMAGES as error:
             raise DumpError(
-                f"{path} begins like Parquet but cannot be opened: {_short(error)}",
+                f"{path} begins like Parquet but cannot be opened: {first_line(error)}",
                 "A Parquet file that lost its end cannot be read in part; write or copy it again.",
             ) from None
         facts = _facts(parquet, path)
@@ -92,7 +116,7 @@ class CanonicalReader:
                 if table.num_rows:
                     sink(table)
         except DAMAGES as error:
-            lost = _short(error)
+            lost = first_line(error)
 
         skipped = dict(facts.skipped)
         if n_python:
@@ -121,7 +145,9 @@ def _facts(parquet: pq.ParquetFile, path: str) -> DumpFacts:
     try:
         return msgspec.json.decode(text, type=DumpFacts)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DumpError(f"{path} has a {FACTS_KEY.decode()!r} that cannot be read: {_short(error)}", _CURE) from None
+        raise DumpError(
+            f"{path} has a {FACTS_KEY.decode()!r} that cannot be read: {first_line(error)}", _CURE
+        ) from None
 
 
 def _check_schema(schema: pa.Schema, path: str) -> None:
@@ -145,5 +171,6 @@ def _without_python(table: pa.Table) -> pa.Table:
     return table.filter(pc.fill_null(pc.not_equal(category.cast(pa.string()), "python"), True))
 
 
-def _short(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, at most 200 characters."""
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -14,7 +14,7 @@ from longpole.events import RAW_SCHEMA
 from longpole.formats import Sink
 
 _FAR_NS = 1 << 62  # beyond, differences leave int64
-_WEEK_NS = 7 * 24 * 3600 * 10**9
+WEEK_NS = 7 * 24 * 3600 * 10**9
 _LARGEST_INT32 = 2**31 - 1
 _SAMPLES = 10
 
@@ -61,7 +61,7 @@ class Rows:
         table = pa.Table.from_arrays([_column(f, columns, kept, n_kept) for f in RAW_SCHEMA], schema=RAW_SCHEMA)
         wrong = pc.or_kleene(
             pc.less(table["start_ns"], 0),
-            pc.invert(_between(table["duration_ns"], 0, _WEEK_NS, null=True)),
+            pc.invert(_between(table["duration_ns"], 0, WEEK_NS, null=True)),
         )
         self.n_bad_times += count(wrong)
         self.last_ns = max(self.last_ns, int(pc.max(table["start_ns"]).as_py()))

@@ -53,10 +53,18 @@ def skip(text: str, at: int) -> int:
 
 
 def _read(text: str, at: int, decoder: json.JSONDecoder) -> Step | None:
-    first = BETWEEN.search(text, at)
-    window = text[at : max(at + _WINDOW, first.end() if first else len(text))]
+    found = _read_within(text, at, at + _WINDOW, decoder)
+    if found is None and at + _WINDOW < len(text):
+        first = BETWEEN.search(text, at)
+        end = first.end() if first else len(text)
+        if end > at + _WINDOW:
+            return _read_within(text, at, end, decoder)
+    return found
+
+
+def _read_within(text: str, at: int, to: int, decoder: json.JSONDecoder) -> Step | None:
     try:
-        value, length = decoder.raw_decode(window)
+        value, length = decoder.raw_decode(text[at:to])
     except (ValueError, RecursionError):
         return None
     end = at + length
@@ -70,17 +78,18 @@ def _next_event(text: str, at: int, decoder: json.JSONDecoder) -> int:
     """Return the end of what cannot be read, where the next event follows, as far as can be told.
 
     An object inside the bad event may follow as another event would; it has no "ph". What cannot be read either is
-    an event when it begins like one.
+    an event when it begins like one. Where many objects in a row are none, all of them are passed: to look at them
+    again from each would take the square of their number.
     """
     ends = BETWEEN.finditer(text, at)
-    first = None
+    last = None
     for match in islice(ends, _ENDS_TRIED):
-        first = first or match
+        last = match
         found = _read(text, match.end(), decoder)
         is_event = _LIKE_AN_EVENT.match(text, match.end()) if found is None else _has_phase(found.value)
         if is_event:
             return match.start() + 1
-    return first.start() + 1 if first and next(ends, None) else len(text)
+    return last.start() + 1 if last and next(ends, None) else len(text)
 
 
 def _has_phase(value: object) -> bool:
