@@ -161,7 +161,7 @@ def test_an_unknown_key_names_the_nearest_one(text: str, fact: str, cure: str) -
 
 
 def test_a_number_of_more_digits_than_are_read_is_an_error() -> None:
-    with pytest.raises(LongpoleError, match="^run.toml is not TOML: Exceeds the limit"):
+    with pytest.raises(LongpoleError, match=r"^run\.toml is not TOML: Exceeds the limit"):
         parse("[model]\nparams = " + "9" * 5_000, "run.toml")
 
 

@@ -316,7 +316,9 @@ def _refuse_unknown(tables: dict[str, Any], path: str) -> None:
         known = get_type_hints(kind)
         for key in table:
             if key not in known:
-                raise LongpoleError(f"{path}: [{name}] has no key {_cut(key)!r}", _nearest(key, known, f"[{name}] {{}}"))
+                raise LongpoleError(
+                    f"{path}: [{name}] has no key {_cut(key)!r}", _nearest(key, known, f"[{name}] {{}}")
+                )
 
 
 def _nearest(word: str, known: dict[str, Any], form: str) -> str:

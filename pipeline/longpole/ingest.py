@@ -7,12 +7,13 @@ import errno
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longpole import __version__, catalog, flights, remote, timelines
@@ -22,7 +23,7 @@ from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, Sink, reader_for
 from longpole.formats.probe import head_of
 from longpole.store import (
     SOURCES,
@@ -268,9 +269,52 @@ def _read_raw(task: ReadTask, dump: str, target: Path) -> DumpFacts:
             use_dictionary=strings,
             column_encoding=integers,
         ) as writer:
-            return reader.read(
-                file, task.dump.name, writer.write_table, ReadOptions(task.threads, scratch=str(target.parent))
-            )
+            times = _Times(writer.write_table)
+            facts = reader.read(file, task.dump.name, times.add, ReadOptions(task.threads, scratch=str(target.parent)))
+    return times.checked(facts)
+
+
+class _Times:
+    """Passes rows on but those whose times no clock has: differences of theirs would leave int64, and end the run."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._n_lost = 0
+        self._first_ns = self._last_ns = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take the next batch."""
+        start, duration = rows["start_ns"], pc.fill_null(rows["duration_ns"], 0)
+        is_told = pc.and_(_is_near(start), _is_near(duration))
+        end = pc.if_else(is_told, pc.add(start, duration), _FAR_NS)  # of two near ones the sum is in int64
+        is_near = pc.and_(is_told, _is_near(end))
+        kept = rows if pc.all(is_near).as_py() else rows.filter(is_near)
+        self._n_lost += rows.num_rows - kept.num_rows
+        if kept.num_rows:
+            self._first_ns = min(self._first_ns, pc.min(kept["start_ns"]).as_py())
+            self._last_ns = max(self._last_ns, pc.max(end.filter(is_near)).as_py())
+            self._sink(kept)
+
+    def checked(self, facts: DumpFacts) -> DumpFacts:
+        """Return the facts of the dump without what was not passed on."""
+        if not -_FAR_NS < self._first_ns + facts.base_ns <= self._last_ns + facts.base_ns < _FAR_NS:
+            note = f"its base time of {facts.base_ns} ns would carry the times beyond any clock and is not used"
+            facts = replace(facts, base_ns=0, notes=(*facts.notes, note))
+        if not self._n_lost:
+            return facts
+        return replace(
+            facts,
+            n_stored=facts.n_stored - self._n_lost,
+            n_dropped=facts.n_dropped + self._n_lost,
+            samples=(*facts.samples, f"a time beyond any clock: {self._n_lost:,}"),
+        )
+
+
+_FAR_NS = 1 << 62  # 146 years
+
+
+def _is_near(ns: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.and_(pc.greater(ns, -_FAR_NS), pc.less(ns, _FAR_NS))
 
 
 def _devices(
