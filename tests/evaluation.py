@@ -28,35 +28,61 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
-    """Make a table of every relation of the scope that is not given; topology and parallel sizes may be left out."""
+    """Make a table of every relation of the scope that is not given; topology, sizes and telemetry may be left out."""
     con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
     sizes = ", ".join(f"{name} BIGINT" for name in get_type_hints(Parallel))
     con.execute(f"CREATE TABLE IF NOT EXISTS parallel ({sizes})")
-    known = {*given, "topology", "parallel", *catalog.data_names()}
+    samples = ("telemetry", "rank_telemetry") if scope in ("steps", "run") else ()
+    for name in samples:
+        create_empty(con, name)
+    known = {*given, "topology", "parallel", *samples, *catalog.data_names()}
     for relation in catalog.needed(scope, known):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
 
 
+def create_empty(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Make a relation without rows, unless it is there: what a run has that nothing says."""
+    columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
+    con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+
+
 def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:
     """Return the events that raw rows of one dump become, in order of start."""
-    raw = pa.Table.from_pylist([{n: r.get(n) for n in RAW_SCHEMA.names} for r in rows], schema=_plain(RAW_SCHEMA))
-    con = connection()
-    con.register("raw_rows", raw.append_column("row_id", pa.array(range(len(rows)), pa.int64())))
-    con.execute("CREATE TABLE raw AS FROM raw_rows")
-    con.execute(
-        "CREATE TABLE context AS SELECT $1::BIGINT AS base_ns, $2::VARCHAR AS step_pattern", [base_ns, step_pattern]
-    )
-    evaluate(con, "dump", ["raw", "context"])
+    con = _linked(rows, base_ns, step_pattern)
     return con.sql("FROM events ORDER BY start_ns, category, stream, thread, duration_ns DESC").to_arrow_table()
 
 
+def allocations(rows: Sequence[Row], *, base_ns: int = 0) -> pa.Table:
+    """Return the memory_events that raw rows of one dump become."""
+    con = _linked(rows, base_ns, r"^ProfilerStep#(\d+)$")
+    return con.sql("FROM memory_events ORDER BY start_ns, row_id").to_arrow_table()
+
+
+def _linked(rows: Sequence[Row], base_ns: int, step_pattern: str) -> duckdb.DuckDBPyConnection:
+    raw = pa.Table.from_pylist([{n: r.get(n) for n in RAW_SCHEMA.names} for r in rows], schema=_plain(RAW_SCHEMA))
+    con = connection()
+    con.register("raw_rows", raw.append_column("row_id", pa.array(range(len(rows)), pa.int64())))
+    con.execute("CREATE TABLE raw AS FROM raw_rows WHERE category IS DISTINCT FROM 'memory'")
+    con.execute("CREATE TABLE raw_memory AS FROM raw_rows WHERE category = 'memory'")
+    con.execute(
+        "CREATE TABLE context AS SELECT $1::BIGINT AS base_ns, $2::VARCHAR AS step_pattern", [base_ns, step_pattern]
+    )
+    evaluate(con, "dump", ["raw", "raw_memory", "context"])
+    return con
+
+
 def analyzed(
-    *dumps: pa.Table, rank: int = 0, device: str | None = None, phases: Sequence[tuple[str, str]] = ()
+    *dumps: pa.Table,
+    rank: int = 0,
+    device: str | None = None,
+    phases: Sequence[tuple[str, str]] = (),
+    memory: pa.Table | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection with every rank-level relation of one rank's dumps, recorded on that device.
 
     Args:
         phases: Names and patterns, as [phases] of a run has them.
+        memory: The rank's memory_events; None: the dumps have none.
     """
     con = connection()
     for n, table in enumerate(dumps):
@@ -65,10 +91,12 @@ def analyzed(
         "CREATE TABLE events AS "
         + " UNION ALL ".join(f"SELECT {n}::BIGINT AS dump_no, * FROM dump{n}" for n in range(len(dumps)))
     )
+    con.register("allocated", allocations([]) if memory is None else memory)
+    con.execute("CREATE TABLE memory_events AS FROM allocated")
     con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
     con.execute(
-        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped"
-        " FROM range($1) AS t (n)",
+        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped,"
+        " 'kineto' AS format FROM range($1) AS t (n)",
         [len(dumps)],
     )
     load_phases(con, phases)
@@ -77,7 +105,7 @@ def analyzed(
         " NULL::DOUBLE AS peak_flops, NULL::DOUBLE AS hbm_bytes_per_s, NULL::DOUBLE AS link_bytes_per_s",
         [device],
     )
-    evaluate(con, "rank", ["events", "context", "dump_facts", "phase_patterns", "told_hardware"])
+    evaluate(con, "rank", ["events", "memory_events", "context", "dump_facts", "phase_patterns", "told_hardware"])
     return con
 
 
@@ -137,6 +165,14 @@ def operator(name: str, start: int, end: int, *, thread: int = 1, **more: Any) -
 def step(number: int, start: int, end: int) -> Row:
     """Return the marker of a step."""
     return annotation(f"ProfilerStep#{number}", start, end)
+
+
+def allocation(at: int, n_bytes: int, after: int | None, reserved: int | None = None, *, device: int | None = 0) -> Row:
+    """Return an allocation, or with a negative size a release, and what is allocated and reserved after it."""
+    return {
+        "category": "memory", "name": "[memory]", "start_ns": at, "duration_ns": 0, "device": device, "process": 1,
+        "thread": 1, "n_bytes": n_bytes, "allocated_bytes": after, "reserved_bytes": reserved,
+    }  # fmt: skip
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

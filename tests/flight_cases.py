@@ -124,6 +124,8 @@ def analyzed(dumps: Mapping[int, Any]) -> duckdb.DuckDBPyConnection:
     con.register("read_records", pa.concat_tables(read))
     con.execute("CREATE TABLE flight_records AS FROM read_records")
     con.execute("CREATE TABLE flight_ranks AS SELECT unnest($1)::INTEGER AS rank", [list(dumps)])
-    for relation in catalog.needed("hang", {"flight_records", "flight_ranks"}):
+    kernels = catalog.relations()["collectives"].columns
+    con.execute(f"CREATE TABLE collectives ({', '.join(f'{c.name} {c.type}' for c in kernels)})")
+    for relation in catalog.needed("hang", {"flight_records", "flight_ranks", "collectives", *catalog.data_names()}):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
     return con

@@ -173,6 +173,23 @@ def test_a_new_capture_leaves_what_it_does_not_touch(tmp_path: Path) -> None:
     assert kept == {f.path.rpartition("/")[2] for f in after.files}
 
 
+@pytest.mark.parametrize(("first", "n_kept"), [("a", 1), ("b", 0)])
+def test_steps_that_a_new_capture_does_not_touch_are_not_made_again(tmp_path: Path, first: str, n_kept: int) -> None:
+    (tmp_path / "dumps").mkdir()
+    dumps = {
+        "a": _dump(tmp_path / "dumps" / "rank0.a.json", 0, [47, 48, 49]),
+        "b": _dump(tmp_path / "dumps" / "rank0.b.json", 0, [50, 51], start_us=10_000),
+    }
+    store = Store(str(tmp_path / "store"))
+    before = make_run(store, "grows", [dumps[first]])
+
+    after = make_run(store, "grows", list(dumps.values()))
+
+    assert len(set(after.of("steps")) & set(before.of("steps"))) == n_kept  # step 50 follows on 49
+    at_once = make_run(Store(str(tmp_path / "at once")), "grows", list(dumps.values()))
+    assert set(after.files) == set(at_once.files)
+
+
 def test_two_dumps_of_the_same_steps_of_a_rank_are_refused_by_name(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     dumps = [_dump(tmp_path / "a.json", 0, [1, 2]), _dump(tmp_path / "b.json", 0, [2, 3], start_us=10_000)]

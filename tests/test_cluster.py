@@ -234,6 +234,13 @@ def test_the_address_of_dasks_own_configuration_is_used() -> None:
         pytest.fail("nothing listens there")
 
 
+def test_the_client_that_a_program_has_is_used_and_left_open(client: Any) -> None:
+    assert not cluster.is_this_machine(ClusterOptions())
+    with connect(ClusterOptions(), 8) as used:
+        assert used is client
+    assert run_all(client, abs, [-1]) == [1]
+
+
 def test_two_places_for_one_scheduler_are_one_too_many() -> None:
     with (
         pytest.raises(UsageError, match="cannot both be given"),

@@ -61,6 +61,9 @@ per_update = 8
 [topology]
 file = "hosts.csv"
 
+[telemetry]
+utc_offset = "-05:30"
+
 [run]
 job = "nightly"
 workload = "8b-pretrain"
@@ -72,6 +75,12 @@ kernels = ['^my_all_reduce', 'sharp']
 forward = '^forward'
 optimizer = 'Optimizer\.step'
 
+[chrome]
+unit = "ns"
+rank = "otherData.rank"
+events = [{is = "kernel", cat = '^gpu$', name = 'k', pid = '^0$', tid = '^7$'}]
+columns = {stream = "tid", comm_group = ["args.group", "args.pg"]}
+
 [gates]
 step_time_ns = 750e6
 mfu_ratio = 0.3
@@ -79,12 +88,14 @@ exposed_comm_ratio = 1
 straggler_ratio = 0.1
 coverage_ratio = 0.9
 goodput_ratio = 0.95
+memory_ratio = 0.9
 step_time_worse_ratio = 0.05
 mfu_worse_ratio = 0.02
 exposed_comm_worse_ratio = 0.02
 straggler_worse_ratio = 0.02
 coverage_worse_ratio = 0
 goodput_worse_ratio = 0.05
+memory_worse_ratio = 0.05
 """
 
 
@@ -106,11 +117,15 @@ def test_every_promised_key_is_taken() -> None:
     assert config.parallel.virtual_stages == 1
     assert config.steps.marker == r"^Step (\d+)$"
     assert config.topology.file == "hosts.csv"
+    assert config.telemetry.utc_offset == "-05:30"
     assert config.run.workload == "8b-pretrain"
     assert config.comm.kernels == ["^my_all_reduce", "sharp"]
     assert config.phases["forward"] == "^forward"
+    assert (config.chrome.unit, config.chrome.rank) == ("ns", "otherData.rank")
+    assert config.chrome.events[0].patterns() == (("cat", "^gpu$"), ("name", "k"), ("pid", "^0$"), ("tid", "^7$"))
+    assert config.chrome.columns == {"stream": "tid", "comm_group": ["args.group", "args.pg"]}
     assert (config.gates.step_time_ns, config.gates.exposed_comm_ratio) == (750e6, 1.0)
-    assert len(config.thresholds()) == 12
+    assert len(config.thresholds()) == 14
 
 
 def test_every_key_there_is_stands_in_the_example() -> None:
@@ -183,7 +198,8 @@ def test_an_error_shows_the_beginning_of_what_is_long(text: str) -> None:
 
 def test_an_unknown_section_like_no_other_names_them_all() -> None:
     assert refused("[zzz]\n").cure == (
-        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [run], [comm], [phases], [gates]."
+        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [telemetry], [run], [comm],"
+        " [phases], [chrome], [gates]."
     )
 
 
@@ -288,6 +304,7 @@ def test_only_what_links_events_makes_dumps_be_read_again() -> None:
             "scored_targets_per_step = 8 is more than tokens_per_step = 6",
             "wrong",
         ),
+        ("[telemetry]\nutc_offset = 'CEST'", "[telemetry] utc_offset = 'CEST' is no time zone", "as in"),
         ("[parallel]\ndp = 1048576\npp = 2", "[parallel] makes more than 1,048,576 ranks", "No job has so many."),
         ("[parallel]\nep = 1048577", "[parallel] makes more than 1,048,576 ranks", "No job has so many."),
         ("[hardware]\ndtype = 'bf61'", "[hardware] dtype = 'bf61' is no element type", "Did you mean bf16?"),
@@ -333,3 +350,74 @@ def test_figures_are_the_keys_of_mfu_with_the_element_type_as_devices_name_it() 
     assert figures["model_tied"] == ("BOOLEAN", False)
     assert figures["steps_per_update"] == ("BIGINT", 8)
     assert not {"steps_marker", "run_job"} & figures.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "cure"),
+    [
+        ('unit = "sec"', "run.toml: [chrome] unit = 'sec' is none", "Did you mean s?"),
+        ('event = []', "run.toml: [chrome] has no key 'event'", "Did you mean [chrome] events?"),
+        (
+            'events = [{is = "kernel", category = "x"}]',
+            "run.toml: a rule of [chrome] events has no 'category'",
+            "Did you mean cat?",
+        ),
+        (
+            'events = [{is = "kernels", cat = "x"}]',
+            "run.toml: [chrome] events, rule 1: is = 'kernels'",
+            "Did you mean kernel?",
+        ),
+        (
+            'events = [{is = "kernel"}]',
+            "run.toml: [chrome] events, rule 1 fits every event",
+            "Give it a pattern for cat, name, pid or tid.",
+        ),
+        (
+            "events = [{is = 'kernel', name = '(?=x)'}]",
+            "run.toml: [chrome] events, rule 1: name = '(?=x)' is no regular expression",
+            "Write an RE2 pattern.",
+        ),
+        (
+            "events = [{is = 'kernel', name = '((a{100}){100}){100}'}]",
+            "run.toml: [chrome] events, rule 1: name = '((a{100}){100}){100}' is no regular expression",
+            "Write an RE2 pattern.",
+        ),
+        (
+            "columns = {streams = 'args.s'}",
+            "run.toml: [chrome.columns] has no 'streams'",
+            "Did you mean stream?",
+        ),
+        (
+            "columns = {n_bytes = 'tid'}",
+            "run.toml: [chrome.columns] n_bytes = 'tid' is no place in an event",
+            'Write "args.KEY"; device, stream and context may also be "pid" or "tid".',
+        ),
+        (
+            "columns = {device = 'args.a', stream = 'args.a'}",
+            "run.toml: [chrome.columns] stream = 'args.a', which is device already",
+            "A key of args is one column.",
+        ),
+        (
+            "columns = {input_types = ['args.a', 'args.b']}",
+            "run.toml: [chrome.columns] input_types is one key",
+            'Write "args.KEY".',
+        ),
+        (
+            "columns = {input_shapes = 'args.a'}",
+            "run.toml: [chrome.columns] has input_shapes alone",
+            "Give input_types and input_values with them.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mapping_that_cannot_be_is_refused_with_its_place(text: str, fact: str, cure: str) -> None:
+    error = refused(f"[chrome]\n{text}\n")
+
+    assert (error.fact, error.cure) == (fact, cure)
+
+
+def test_too_many_rules_are_refused() -> None:
+    rule = '{is = "kernel", cat = "x"}'
+
+    error = refused(f"[chrome]\nevents = [{', '.join([rule] * 65)}]\n")
+
+    assert error.fact == "run.toml: [chrome] events has more than 64 rules"

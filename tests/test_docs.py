@@ -43,7 +43,7 @@ SCRIPTS = re.findall(r"^```python\n(.+?)^```$", CLUSTERS, re.M | re.S)
 
 
 @pytest.mark.parametrize(
-    ("script", "module"), list(zip(SCRIPTS, ("dask_jobqueue", "dask_kubernetes.operator"), strict=True))
+    ("script", "module"), list(zip(SCRIPTS, ("dask_jobqueue", "dask_kubernetes.operator", "dask_gateway"), strict=True))
 )
 def test_the_scripts_for_clusters_give_the_command_what_it_takes(
     script: str, module: str, monkeypatch: pytest.MonkeyPatch
@@ -52,8 +52,11 @@ def test_the_scripts_for_clusters_give_the_command_what_it_takes(
     cluster = mock.MagicMock(scheduler_address="tcp://10.0.0.1:8786")
     cluster.__enter__.return_value = cluster
     parts = module.split(".")
+    gateway = mock.MagicMock(new_cluster=lambda: cluster)
     for n in range(len(parts)):
-        made = mock.MagicMock(SLURMCluster=lambda **_: cluster, KubeCluster=lambda **_: cluster)
+        made = mock.MagicMock(
+            SLURMCluster=lambda **_: cluster, KubeCluster=lambda **_: cluster, Gateway=lambda: gateway
+        )
         monkeypatch.setitem(sys.modules, ".".join(parts[: n + 1]), made)
     command_line = mock.Mock(return_value=0)
     monkeypatch.setattr(cli, "main", command_line)
@@ -66,7 +69,11 @@ def test_the_scripts_for_clusters_give_the_command_what_it_takes(
     assert argv[0] == "run"
     command, bound, _ = cli.make_app("run").parse_args(argv, exit_on_error=False, print_error=False)
     assert command.__name__ == "run"
-    assert bound.arguments["cluster"].scheduler == "tcp://10.0.0.1:8786"
+    if module == "dask_gateway":  # its client is this program's, whose credentials no address carries
+        assert "cluster" not in bound.arguments
+        cluster.get_client.assert_called_once_with()
+    else:
+        assert bound.arguments["cluster"].scheduler == "tcp://10.0.0.1:8786"
 
 
 def _command(mark: str) -> str:

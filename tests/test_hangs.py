@@ -256,21 +256,24 @@ SAMPLE: dict[str, Any] = {
             "time_discovered_started_ns": None,
             "time_discovered_completed_ns": 1724779239975811724,
             "retired": True,
+            "duration_ms": 0.5,
             "timeout_ms": 600000,
             "is_p2p": False,
         }
     ],
 }
-"""Every field that PyTorch documents, with the values of its documentation."""
+"""Every field that PyTorch documents, with the values of its documentation, and how long it took."""
 
 FIELDS = (
     *("record_id", "group_id", "group_description", "group_ranks", "seq", "p2p_seq", "op_id", "op", "backend"),
-    *("is_p2p", "input_sizes", "input_dtypes", "input_elements", "output_sizes", "output_dtypes", "state"),
-    *("is_retired", "is_complete", "created_ns", "started_ns", "completed_ns", "timeout_ns", "frame"),
+    *("is_p2p", "input_sizes", "input_dtypes", "input_elements", "output_sizes", "output_dtypes"),
+    *("output_elements", "state", "is_retired", "is_complete", "created_ns", "started_ns", "completed_ns"),
+    *("duration_ns", "timeout_ns", "frame"),
 )
 READ = (
     *(0, "0", "default_pg", "0-1", 1, None, 1, "all_reduce", "nccl", False, "[[3,4]]", "Float", 12, "[[3,4]]"),
-    *("Float", "completed", True, True, 1724779239936775119, None, 1724779239975811724, 600_000_000_000),
+    *("Float", 12, "completed", True, True, 1724779239936775119, None, 1724779239975811724, 500_000),
+    600_000_000_000,
     "test_c10d_nccl.py:3647 test_short_pickle",
 )
 
@@ -295,7 +298,7 @@ def older(entry: dict[str, Any]) -> dict[str, Any]:
         "output_dtypes",
     )
     kept = {k: v for k, v in entry.items() if k not in names}
-    return {**kept, "pg_name": "0", "pg_desc": "default_pg", "seq_id": 1, "duration_ms": 0.5}
+    return {**kept, "pg_name": "0", "pg_desc": "default_pg", "seq_id": 1}
 
 
 @pytest.mark.parametrize("is_bare", [False, True])
@@ -305,9 +308,10 @@ def test_the_fields_of_older_versions_are_read(tmp_path: Path, is_bare: bool) ->
     store = Store(str(tmp_path / "store"))
     make_run(store, "job", [write_dumps(tmp_path / "dumps", {0: told})])
     sql = (
-        "SELECT group_id, group_description, group_ranks, seq, op, is_p2p, input_dtypes, timeout_ns FROM flight_records"
+        "SELECT group_id, group_description, group_ranks, seq, op, is_p2p, input_dtypes, timeout_ns, duration_ns"
+        " FROM flight_records"
     )
-    assert rows(store, sql) == [("0", "default_pg", None, 1, "all_reduce", False, None, None)]
+    assert rows(store, sql) == [("0", "default_pg", None, 1, "all_reduce", False, None, None, 500_000)]
 
 
 def test_a_dump_in_both_forms_is_read_once_and_two_that_differ_are_refused(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ LEVELS = (
     {"errors", "events", "config", "units", "text"},
     {
         *("catalog", "session", "store", "remote", "lock", "topology", "formats", "discover", "engine", "cluster"),
-        *("chrome_trace", "timelines", "flights", "presets", "plan", "whatif", "night", "retention"),
+        *("owner", "scratch"),
+        *("chrome_trace", "timelines", "flights", "telemetry", "presets", "plan", "whatif", "night", "retention"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
     {"cli", "api", "__main__"},

@@ -59,6 +59,17 @@ def test_two_folders_of_one_name_are_an_error_of_the_second(tmp_path: Path) -> N
     ]
 
 
+def test_a_folder_that_cannot_be_read_is_an_error_whatever_its_name(tmp_path: Path) -> None:
+    dump(tmp_path / "a::b without dumps" / "rank0.json")
+
+    runs, empty = night.runs_below(str(tmp_path), "*")
+
+    (run,) = runs
+    assert run.run == "a-b-without-dumps"
+    assert "has '::' in its name" in run.error
+    assert empty == []
+
+
 @pytest.mark.parametrize(
     ("root", "pattern", "fact"),
     [

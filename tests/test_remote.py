@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from longpole import catalog, cli
 from longpole.discover import find
 from longpole.errors import LongpoleError, StoreError
 from longpole.remote import StepRange
+from longpole.retention import old_runs, prune_run
 from longpole.session import Session
 from longpole.store import Manifest, PublishedFile, Store
-from pipeline_inline import make_run
+from pipeline_inline import inline_commands, make_run
 from s3_server import BUCKET, S3, running_s3
 from store_tree import tree
 from timeline_cases import pipeline, write_job
@@ -135,6 +137,49 @@ def test_the_command_takes_urls_for_dumps_and_store(
     assert json.loads(capsys.readouterr().out) == []
     assert cli.main(["runs", *store]) == 0
     assert "night" in capsys.readouterr().out
+
+
+def test_events_on_s3_are_old_by_when_they_were_put_there(s3: S3, events: Path) -> None:
+    store = Store(f"s3://{BUCKET}/old")
+    before = time.time()
+    publish(store, "r", events)
+    month_ns = 30 * 86_400 * 10**9
+
+    assert old_runs(store, age_ns=month_ns, keep=None, now=before + 29 * 86_400) == []
+    assert old_runs(store, age_ns=month_ns, keep=None, now=before + 31 * 86_400) == ["r"]
+    prune_run(store, "r")
+    assert list(store.listing("r")) == ["run.json"]
+
+
+def test_a_night_over_s3_is_judged_and_the_next_one_fetches_no_dump(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = inline_commands(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    for dump in WORKED.glob("*.gz"):
+        fsspec.filesystem("s3").put_file(str(dump), f"{BUCKET}/root/first/{dump.name}")
+    config = b'[run]\njob = "j"\n[gates]\nstep_time_ns = 700000000\n'
+    fsspec.filesystem("s3").pipe_file(f"{BUCKET}/root/first/run.toml", config)
+    command = ["nightly", f"s3://{BUCKET}/root", "--store", f"s3://{BUCKET}/nights", "-o", "out"]
+
+    assert cli.main(command) == 3
+    assert "first: step_time_ns is 750.0 ms, at most 700.0 ms is allowed" in capsys.readouterr().err
+    (told,) = json.loads(Path("out", "verdict.json").read_text())["runs"]
+    assert (told["run"], told["status"], told["job"], told["page"]) == ("first", "changed", "j", "runs/first.html")
+    assert [gate["verdict"] for gate in told["gates"]] == ["failed"]
+    assert '<failure message="run first: step_time_ns' in Path("out", "junit.xml").read_text()
+    assert 'href="runs/first.html"' in Path("out", "index.html").read_text()
+    assert Path("out", "runs", "first.html").stat().st_size > 100_000
+    assert sum(task == "read_dump" for task, *_ in ran) == 2
+
+    ran.clear()
+    store = tree(f"s3://{BUCKET}/nights")
+    s3.fetched.clear()
+    assert cli.main(command) == 0
+    (told,) = json.loads(Path("out", "verdict.json").read_text())["runs"]
+    assert (told["status"], ran) == ("unchanged", [])
+    assert {key for key in s3.fetched if key.startswith("root/")} == {"root/first/run.toml"}
+    assert tree(f"s3://{BUCKET}/nights") == store
 
 
 # ---------------------------------------------------------------- how much is fetched
@@ -263,6 +308,22 @@ def test_who_is_refused_leaves_the_lock_of_the_other(s3: S3) -> None:
                 pytest.fail("two hold one lock")
         assert store.fs.exists(store.path("runs", "one", "lock"))
     assert not store.fs.exists(store.path("runs", "one", "lock"))
+
+
+def test_the_command_that_the_error_gives_removes_a_lock_of_another_host(s3: S3) -> None:
+    store = Store(f"s3://{BUCKET}/a store's")
+    path = store.path("runs", "one", "lock")
+    store.fs.pipe_file(path, b'{"host": "node-7", "pid": 4711, "since": "2026-01-02 03:04:05+0000"}')
+    with pytest.raises(StoreError, match=r"process 4711 on node-7 since .* \(\d+ d ago\)") as caught, store.lock("one"):
+        pytest.fail("the lock of another was taken")
+
+    command = caught.value.cure.partition("its lock: ")[2].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True, timeout=120)  # noqa: S602
+
+    store.fs.invalidate_cache()
+    assert not store.fs.exists(path)
+    with store.lock("one"):
+        pass
 
 
 def test_a_request_for_the_lock_that_was_sent_twice_is_one_holding(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from longpole import cli, retention, synth
 from longpole.analyze import is_analyzed
 from longpole.cli import options
-from longpole.errors import LongpoleError
+from longpole.errors import LongpoleError, StoreError
 from longpole.session import Session, public_views
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store
 from pipeline_inline import inline, make_run
@@ -52,6 +52,32 @@ def test_events_are_old_by_when_they_were_written(store: Store) -> None:
     assert old(store, days=30) == ["a"]
     assert old(store, days=40) == []
     assert old(store, days=0) == ["a", "b"]
+
+
+def test_the_times_of_a_run_s_events_come_from_one_listing_and_the_youngest_counts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(store, "a", written=60 * DAY_S)
+    young = Path(store.path("runs", "a", "events/rank=00001/1.parquet"))
+    young.parent.mkdir()
+    young.write_bytes(b"rows")
+    os.utime(young, (75 * DAY_S, 75 * DAY_S))
+    files = store.manifest("a").files
+    store.publish(
+        Manifest("a", files=(*files, PublishedFile("events", "events/rank=00001/1.parquet", "", "", 4, 1, 1)))
+    )
+    monkeypatch.delattr(type(store.fs), "modified")
+
+    assert old(store, days=26) == []
+    assert old(store, days=24) == ["a"]
+
+
+def test_a_file_of_events_that_is_gone_is_named(store: Store) -> None:
+    kept(store, "a", written=60 * DAY_S)
+    Path(store.path("runs", "a", "events/rank=00000/0.parquet")).unlink()
+
+    with pytest.raises(StoreError, match=r"0\.parquet is gone, though the manifest of run 'a' names it"):
+        old(store, days=30)
 
 
 def test_all_but_the_last_runs_of_each_job_are_old(store: Store) -> None:

@@ -455,7 +455,9 @@ def test_a_second_writer_is_refused_with_the_first_ones_name_and_time(store: Sto
     assert caught.value.fact.startswith(
         f"run 'one' is being written by process {os.getpid()} on {socket.gethostname()} since {year}-"
     )
-    assert caught.value.cure == f"Wait for it. If that process is dead, delete {store.path('runs', 'one', 'lock')}."
+    assert caught.value.fact.endswith(" s ago)")
+    path = store.path("runs", "one", "lock")
+    assert caught.value.cure == f"Wait for it. If that process is dead, this removes its lock: rm {path}"
     with store.lock("one"):
         pass
 
@@ -499,6 +501,39 @@ def test_a_process_id_that_is_used_again_does_not_keep_a_lock(store: Store) -> N
     leave_lock(store, "one", host=socket.gethostname(), pid=os.getpid(), since="?", started="1")
     with store.lock("one"):
         pass
+
+
+def held_by_another_host(store: Store, age_s: float) -> StoreError:
+    """Return the error that the lock of another host's process gives, left so long ago."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S%z", time.localtime(time.time() - age_s))
+    lock = {"host": OTHER_HOST, "pid": 4711, "since": since}
+    path = store.path("runs", "one", "lock")
+    store.fs.makedirs(str(Path(path).parent), exist_ok=True)
+    store.fs.pipe_file(path, json.dumps(lock).encode())
+    with pytest.raises(StoreError) as caught, store.lock("one"):
+        pytest.fail("the lock of another was taken")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("age_s", "told"), [(150, "2 min"), (190 * 60, "3 h"), (40.5 * 86_400, "40 d"), (-3600, "0 s")]
+)
+def test_the_lock_of_another_host_says_who_holds_it_and_how_long(store: Store, age_s: float, told: str) -> None:
+    fact = held_by_another_host(store, age_s).fact
+
+    assert f"process 4711 on {OTHER_HOST} since " in fact
+    assert fact.endswith(f"({told} ago)")
+
+
+def test_the_command_that_the_error_gives_removes_the_lock_and_no_more(tmp_path: Path) -> None:
+    for name in ("a store's", "$(touch made)"):
+        store = Store(f"file://{tmp_path}/{name}")
+        command = held_by_another_host(store, 60).cure.partition("its lock: ")[2]
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path)  # noqa: S602
+        assert list(Path(tmp_path, name, "runs", "one").iterdir()) == []
+        with store.lock("one"):
+            pass
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"host": 1}'])

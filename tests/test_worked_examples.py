@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -14,6 +15,8 @@ from pipeline_inline import make_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCENARIOS = ("worked", "worked-contended", "worked-late-input", "idle-causes", "cpu")
+MADE = {"training": (3, 5), "graphs": (2, 3)}
+FORMS: tuple[Literal["kineto", "events"], ...] = ("kineto", "events")
 
 
 @pytest.fixture(scope="module")
@@ -21,21 +24,21 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     store = Store(str(tmp_path_factory.mktemp("worked") / "store"))
     for name in SCENARIOS:
         make_run(store, name, [FIXTURES / name])
-    training = tmp_path_factory.mktemp("training")
-    for form in ("kineto", "events"):
-        synth.write("training", training / form, form=form, ranks=3, steps=5)
-        make_run(store, f"training-{form}", [training / form])
-    (training / "kineto" / "truth.json").replace(training / "truth.json")
+    for name, (ranks, steps) in MADE.items():
+        folder = tmp_path_factory.mktemp(name)
+        for form in FORMS:
+            synth.write(name, folder / form, form=form, ranks=ranks, steps=steps)
+            make_run(store, f"{name}-{form}", [folder / form])
+            TRUTHS[f"{name}-{form}"] = folder / form / "truth.json"
     opened = Session(store)
     opened.con.execute("SELECT 1")
-    TRUTHS["training-kineto"] = TRUTHS["training-events"] = training / "truth.json"
     return opened
 
 
 TRUTHS = {name: FIXTURES / name / "truth.json" for name in SCENARIOS}
 
 
-@pytest.mark.parametrize("run", [*SCENARIOS, "training-kineto", "training-events"])
+@pytest.mark.parametrize("run", [*SCENARIOS, *(f"{name}-{form}" for name in MADE for form in FORMS)])
 def test_every_rank_step_and_step_is_the_truth(session: Session, run: str) -> None:
     truth = json.loads(TRUTHS[run].read_text())
     columns = list(truth["rank_steps"][0])

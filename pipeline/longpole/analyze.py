@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, flights, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_dump_facts, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.remote import StepRange
@@ -126,18 +126,20 @@ def analyze_run(
     settings = config.parse(manifest.config, "config.toml")
     told = Told(manifest.dumps, manifest.topology, settings.parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
+    rank_files += stage(_sampled_tasks(store, manifest, rank_files, marts, memory))
     steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
     marts += stage(steps_tasks)
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
-    marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
+    known_files = [*rank_files, *marts, *manifest.of("telemetry")]
+    marts += stage([_run_level_task(store, run, "run", _RUN_READS, known_files, told, memory)])
     if manifest.of("events"):
         marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
         marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
         told = Told(dumps=manifest.dumps, figures=settings.figures())
         marts += stage([_run_level_task(store, run, "mfu", _MFU_READS, [*rank_files, *marts], told, memory)])
     marts += timelines.answers(store, manifest, known, run_tasks, memory)
-    marts += flights.answers(store, manifest, known, run_tasks, memory)
+    marts += flights.answers(store, manifest, marts, known, run_tasks, memory)
     told = Told(dumps=manifest.dumps)
     marts += stage([_run_level_task(store, run, "measures", _MEASURES_READ, [*rank_files, *marts], told, memory)])
     files = (*sources, *rank_files, *marts)
@@ -281,12 +283,15 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
         )
         paths = {content_of(f): f for f in files}
         ordered = [(d, paths[d.dump]) for d in dumps if d.dump in paths]
+        allocations = [f for f in manifest.of("memory_events") if f.rank == rank]
         inputs = key_of(
             "rank",
+            _SHARD_DIGESTS,
             catalog.fingerprint("rank"),
             SCHEMA_VERSION,
             rank,
             [(f.digest, d.is_truncated, d.n_dropped, d.device_name) for d, f in ordered],
+            [f.digest for f in allocations],
             [value for _, _, value in hardware],
             phases,
         )
@@ -295,13 +300,29 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
                 store.url,
                 manifest.run,
                 "rank",
-                (("events", tuple(f.path for _, f in ordered)),),
+                (("events", tuple(f.path for _, f in ordered)), *_tables(allocations, ("memory_events",))),
                 Told(tuple(d for d, _ in ordered), figures=hardware, phases=phases),
                 inputs,
                 memory,
                 rank=rank,
             )
         )
+    return tasks
+
+
+def _sampled_tasks(
+    store: Store, manifest: Manifest, rank_files: Sequence[PublishedFile], marts: Sequence[PublishedFile], memory: int
+) -> list[AnalyzeTask]:
+    """Return a task for each rank of a run with telemetry: its windows beside the samples of its device."""
+    samples = manifest.of("telemetry")
+    ranks = [f for f in marts if f.table == "ranks"]
+    tasks = []
+    for file in rank_files if samples else ():
+        if file.table == "rank_windows":
+            names = ("rank_windows", "ranks", "telemetry")
+            mine = [file, *ranks, *samples]
+            task = _run_level_task(store, manifest.run, "sampled", names, mine, Told(), memory)
+            tasks.append(replace(task, rank=file.rank))
     return tasks
 
 
@@ -319,7 +340,7 @@ def _path_tasks(store: Store, manifest: Manifest, marts: Sequence[PublishedFile]
             replace(
                 task,
                 scope="path",
-                tables=(*task.tables, *_tables([*mine, *clocks], ("path_pieces", "rank_clocks"))),
+                tables=(*task.tables[:1], *_tables([*mine, *clocks], ("path_pieces", "rank_clocks"))),
                 inputs=key_of("path", catalog.fingerprint("path"), task.inputs, read),
             )
         )
@@ -333,17 +354,17 @@ def _paths_tasks(
     tasks = []
     for shard in shards:
         first, last = shard.first_step or 0, shard.last_step or 0
-        mine = [
-            f
-            for f in path_files
-            if f.first_step is not None and f.last_step is not None and f.first_step <= last and f.last_step >= first
-        ]
-        task = _run_level_task(store, run, "paths", _PATHS_READ, mine, Told(), memory, f"{first}-{last}")
-        tasks.append(replace(task, first_step=first, last_step=last))
+        mine = [f for f in path_files if f.table in _PATHS_READ and _shards_within(f, first, last)]
+        tasks.append(_run_level_task(store, run, "paths", _PATHS_READ, mine, Told(), memory, (first, last)))
     return tasks
 
 
-_STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains")
+_SHARDS_BY = ("rank_windows", "rank_collectives")
+
+_SHARD_DIGESTS = 1
+"""Of how they are made: another number makes ranks' facts anew, as do those of before there were any."""
+
+_STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains", "rank_telemetry")
 _PATHS_READ = ("path_segments",)
 
 ROWS_PER_GROUP = 10_240
@@ -360,16 +381,18 @@ _RUN_READS = (
     "step_stragglers",
     "step_stages",
     "step_critical_path",
+    "rank_telemetry",
+    "telemetry",
 )
 
 
-_MEASURES_READ = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
+_MEASURES_READ = ("rank_step_classes", "rank_memory", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 _MFU_READS = ("rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks")
 
 
 def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
-    sharded = [f for f in files if f.shards]
+    sharded = [f for f in files if f.table in _SHARDS_BY]
     width = max((f.shard_width for f in sharded), default=STEPS_PER_SHARD)
     found = {s * f.shard_width // width for f in sharded for s in f.shards}
     while len(found) > MAX_SHARDS:
@@ -379,22 +402,17 @@ def _step_tasks(store: Store, run: str, files: Sequence[PublishedFile], memory: 
     tasks = []
     for shard in sorted(found):
         first, last = shard * width, (shard + 1) * width - 1
-        mine = [
-            f
-            for f in files
-            if f.table in whole
-            or (
-                f.table in _STEPS_READ
-                and f.first_step is not None
-                and f.last_step is not None
-                and f.first_step <= last
-                and f.last_step >= first - 1
-            )
-        ]
+        mine = [f for f in files if f.table in whole or (f.table in _STEPS_READ and _shards_within(f, first - 1, last))]
         names = (*_STEPS_READ, *whole)
-        task = _run_level_task(store, run, "steps", names, mine, Told(), memory, f"{first}-{last}")
-        tasks.append(replace(task, first_step=first, last_step=last))
+        tasks.append(_run_level_task(store, run, "steps", names, mine, Told(), memory, (first, last)))
     return tasks
+
+
+def _shards_within(file: PublishedFile, first: int, last: int) -> list[tuple[int, str]]:
+    """Return the shards of a rank's file that have steps from `first` to `last`, each with the hash of its rows."""
+    width = file.shard_width
+    shards = zip(file.shards, file.shard_digests, strict=True)
+    return [(s, digest) for s, digest in shards if s * width <= last and (s + 1) * width > first]
 
 
 def _run_level_task(
@@ -405,12 +423,27 @@ def _run_level_task(
     files: Sequence[PublishedFile],
     told: Told,
     memory: int,
-    shard: str = "",
+    steps: tuple[int, int] | None = None,
 ) -> AnalyzeTask:
-    """Return a task over these tables of all ranks; `inputs` is the hash of all that its answers follow from."""
-    read = sorted((f.table, f.rank or 0, f.first_step or 0, f.digest) for f in files if f.table in names)
-    inputs = key_of(scope, shard, catalog.fingerprint("clock", scope), SCHEMA_VERSION, read, told.key())
-    return AnalyzeTask(store.url, run, scope, _tables(files, names), told, inputs, memory)
+    """Return a task over these tables of all ranks; `inputs` is the hash of all that its answers follow from.
+
+    Args:
+        steps: First and last of those that it is for; of files in shards the others' rows are none of its inputs.
+    """
+    read = sorted(
+        (f.table, f.rank or 0, *((f.first_step or 0, f.digest) if steps is None else _digests(f, *steps)))
+        for f in files
+        if f.table in names
+    )
+    inputs = key_of(scope, steps, catalog.fingerprint("clock", scope), SCHEMA_VERSION, read, told.key())
+    first, last = steps if steps is not None else (None, None)
+    tables = _tables(files, names)
+    return AnalyzeTask(store.url, run, scope, tables, told, inputs, memory, first_step=first, last_step=last)
+
+
+def _digests(file: PublishedFile, first: int, last: int) -> tuple[Any, ...]:
+    """Return the hashes of what a task for these steps, and the one before them, may read of a file."""
+    return tuple(_shards_within(file, first - 1, last)) if file.shard_digests else (file.digest,)
 
 
 def _tables(files: Sequence[PublishedFile], names: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -455,16 +488,12 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
         con.execute(
             "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
         )
-    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")
-    if task.scope in ("rank", "path"):
-        con.executemany(
-            "INSERT INTO dump_facts VALUES ($1, $2, $3)",
-            [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
-        )
+    known = task.told.dumps if task.scope in ("rank", "path") else ()
+    load_dump_facts(con, [(d.is_truncated, d.n_dropped, d.format) for d in known])
 
 
 def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
@@ -474,6 +503,8 @@ def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
         return StepRange("step", first - 1, last)
     if task.scope == "paths":
         return StepRange("step", first, last)
+    if task.scope == "steps" and name == "rank_telemetry":
+        return StepRange("step", first, last)
     if task.scope == "steps" and name in ("rank_collectives", "rank_chains"):
         return StepRange("shard_step", first - 1, last)
     return None
@@ -481,7 +512,7 @@ def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
 
 def _place(table: str, task: AnalyzeTask) -> str:
     """Return the path of a table's file; its second word is the hash of what it was made from."""
-    if task.scope in ("rank", "path"):
+    if task.scope in ("rank", "path", "sampled"):
         return f"facts/{table}/rank={task.rank:05d}.{task.inputs}.parquet"
     if task.scope in ("steps", "paths"):
         return f"marts/{table}/steps={task.first_step:06d}-{task.last_step:06d}.{task.inputs}.parquet"
@@ -492,22 +523,23 @@ def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -
     """Return the steps that a rank's or a shard's table speaks of, as PublishedFile has them."""
     columns = {c.name for c in catalog.relations()[table].columns}
     step = "shard_step" if "shard_step" in columns else "step" if "step" in columns else None
-    if task.scope not in ("rank", "steps", "path", "paths") or step is None:
+    if task.scope not in ("rank", "steps", "path", "paths", "sampled") or step is None:
         return {}
     row = con.execute(f"SELECT min({step}), max({step}) FROM {table}").fetchone()
     steps: dict[str, Any] = {"first_step": row[0], "last_step": row[1]} if row else {}
     if table == "path_pieces":
         ranks = con.execute(f"SELECT DISTINCT rank FROM {table} ORDER BY rank").fetchall()
         steps |= {"ranks": tuple(r[0] for r in ranks)}
-    if task.scope == "rank" and table in ("rank_windows", "rank_collectives"):
+    if table in (*_STEPS_READ, *_PATHS_READ):
         width = STEPS_PER_SHARD
         while True:
             rows = con.execute(
-                f"SELECT DISTINCT {step} // {width} AS shard FROM {table} WHERE {step} IS NOT NULL"
-                f" ORDER BY shard LIMIT {MAX_SHARDS + 1}"
+                f"SELECT {step} // {width} AS shard, sum(hash({table})::HUGEINT) FROM {table} WHERE {step} IS NOT NULL"
+                f" GROUP BY shard ORDER BY shard LIMIT {MAX_SHARDS + 1}"
             ).fetchall()
             if len(rows) <= MAX_SHARDS:
                 break
             width *= 10
         steps |= {"shard_width": width, "shards": tuple(r[0] for r in rows)}
+        steps |= {"shard_digests": tuple(f"{r[1]:x}" for r in rows)}
     return steps

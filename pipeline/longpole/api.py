@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,9 @@ def open_store(url: str | None = None) -> OpenStore:
     Raises:
         StoreError: It cannot be read as a store.
     """
-    from longpole.store import Store
+    from longpole.store import store_at
 
-    return OpenStore(Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store"))
+    return OpenStore(store_at(url))
 
 
 class OpenStore:

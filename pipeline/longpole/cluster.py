@@ -46,7 +46,8 @@ class ClusterOptions:
 def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
     """Give a distributed.Client for about `n_tasks` independent tasks.
 
-    The scheduler, its workers and the dashboard of a local cluster listen on 127.0.0.1 alone.
+    Where nothing says which, it is the one that this process has already, as a program that calls longpole may, else
+    of a local cluster, whose scheduler, workers and dashboard listen on 127.0.0.1 alone.
 
     Raises:
         UsageError: Both a scheduler and a scheduler file are given.
@@ -57,7 +58,7 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
 
     if options.scheduler and options.scheduler_file:
         raise UsageError("--scheduler and --scheduler-file cannot both be given", "Give the one your cluster has.")
-    address = options.scheduler or (None if options.scheduler_file else dask.config.get("scheduler-address", None))
+    address = _address(options)
     if address or options.scheduler_file:
         where = address or options.scheduler_file
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what is wrong is said once, in words
@@ -72,6 +73,11 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
         with client:
             _refuse_strangers(client, str(where))
             yield client
+        return
+    current = _current()
+    if current is not None:
+        _refuse_strangers(current, "this program's Dask client")
+        yield current
         return
     with contextlib.ExitStack() as stack:
         stack.enter_context(
@@ -90,6 +96,28 @@ def connect(options: ClusterOptions, n_tasks: int) -> Iterator[Any]:
             )
             client = stack.enter_context(_started(functools.partial(Client, stack.enter_context(cluster))))
         yield client
+
+
+def is_this_machine(options: ClusterOptions) -> bool:
+    """Return whether `connect` would make a cluster of this machine."""
+    return not _address(options) and options.scheduler_file is None and _current() is None
+
+
+def _address(options: ClusterOptions) -> str | None:
+    import dask
+
+    named = options.scheduler or options.scheduler_file
+    return options.scheduler if named else dask.config.get("scheduler-address", None)
+
+
+def _current() -> Any:
+    """Return the client that this process works with; None without."""
+    from distributed import Client
+
+    try:
+        return Client.current()
+    except ValueError:
+        return None
 
 
 def _started(make_client: Callable[[], Any]) -> Any:

@@ -12,12 +12,13 @@ import math
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import duckdb
 import msgspec
 
 from longpole.errors import LongpoleError
+from longpole.events import CATEGORIES, RAW_SCHEMA
 
 _CURE = "README, section run.toml, shows every key and its type."
 
@@ -110,6 +111,12 @@ class Topology(_Table, frozen=True):
     file: str | None = None
 
 
+class Telemetry(_Table, frozen=True):
+    """[telemetry]: how far the times of CSV files that say no zone are ahead of UTC, as in +02:00."""
+
+    utc_offset: str | None = None
+
+
 class Run(_Table, frozen=True):
     """[run]: what may be compared with what."""
 
@@ -123,6 +130,30 @@ class Comm(_Table, frozen=True):
     kernels: list[str] = []
 
 
+class Rule(_Table, frozen=True):
+    """One of [chrome] events: what events are whose fields match all these patterns."""
+
+    is_: str = msgspec.field(name="is")
+    cat: str | None = None
+    name: str | None = None
+    pid: str | None = None
+    tid: str | None = None
+
+    def patterns(self) -> tuple[tuple[Literal["cat", "name", "pid", "tid"], str], ...]:
+        """Return the fields that it looks at, with their patterns."""
+        keys: tuple[Literal["cat", "name", "pid", "tid"], ...] = ("cat", "name", "pid", "tid")
+        return tuple((key, pattern) for key in keys if (pattern := getattr(self, key)) is not None)
+
+
+class Chrome(_Table, frozen=True):
+    """[chrome]: how the run's JSON of trace events is read where PyTorch's profiler did not write it."""
+
+    unit: str = "us"
+    rank: str | None = None  # args.KEY, pid, or keys around the events: otherData.rank
+    events: list[Rule] = []
+    columns: dict[str, str | list[str]] = {}  # of events: args.KEY, or pid and tid on a device's rows
+
+
 class Gates(_Table, frozen=True):
     """[gates]: what a run must keep; sql/data/gate_rules.csv says what each is held against."""
 
@@ -132,12 +163,14 @@ class Gates(_Table, frozen=True):
     straggler_ratio: float | None = None
     coverage_ratio: float | None = None
     goodput_ratio: float | None = None
+    memory_ratio: float | None = None
     step_time_worse_ratio: float | None = None
     mfu_worse_ratio: float | None = None
     exposed_comm_worse_ratio: float | None = None
     straggler_worse_ratio: float | None = None
     coverage_worse_ratio: float | None = None
     goodput_worse_ratio: float | None = None
+    memory_worse_ratio: float | None = None
 
 
 Figure = tuple[str, str, int | float | str | bool | None]
@@ -155,9 +188,11 @@ class RunConfig(_Table, frozen=True):
     parallel: Parallel = Parallel()
     steps: Steps = Steps()
     topology: Topology = Topology()
+    telemetry: Telemetry = Telemetry()
     run: Run = Run()
     comm: Comm = Comm()
     phases: dict[str, str] = {}
+    chrome: Chrome = Chrome()
     gates: Gates = Gates()
 
     def figures(self) -> tuple[Figure, ...]:
@@ -188,7 +223,12 @@ class RunConfig(_Table, frozen=True):
 
     def ingest_key(self) -> str:
         """Return the text of all that changes how events are linked: dumps are read anew when it does."""
-        return repr((self.steps.marker, sorted(self.comm.kernels)))
+        told = (self.steps.marker, sorted(self.comm.kernels))
+        return repr(told if self.layout() is None else (*told, self.chrome))
+
+    def layout(self) -> Chrome | None:
+        """Return how trace events are read, None where nothing is said of it."""
+        return self.chrome if self.chrome != Chrome() else None
 
     def workload(self) -> str | None:
         """Return what the run works on: [run] workload, else a hash of what is said of model, batch, mesh and hardware.
@@ -239,11 +279,17 @@ def parse(text: str, path: str) -> RunConfig:
         if not math.isfinite(getattr(config.hardware, rate) or 0):
             raise LongpoleError(f"{path}: [hardware] {rate} must be finite", "Leave out what is not known.")
     _check_sizes(config, path)
+    if not re.fullmatch(r"Z|UTC|[+-](0\d|1[0-4]):[0-5]\d", config.telemetry.utc_offset or "Z"):
+        raise LongpoleError(
+            f"{path}: [telemetry] utc_offset = {config.telemetry.utc_offset!r} is no time zone",
+            'Write how far it is ahead of UTC, as in "+02:00".',
+        )
     _check_pattern(path, "[steps] marker", config.steps.marker, has_number=True)
     for pattern in config.comm.kernels:
         _check_pattern(path, "[comm] kernels", pattern)
     for name, pattern in config.phases.items():
         _check_pattern(path, f"[phases] {name}", pattern)
+    _check_chrome(config.chrome, path)
     return config
 
 
@@ -253,6 +299,69 @@ def _cut(text: str) -> str:
 
 
 _LONGEST_SHOWN = 120  # characters
+
+
+UNITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}
+"""Units of the times of trace events, and how many digits each has more than a nanosecond."""
+
+INPUTS = ("input_types", "input_shapes", "input_values")
+"""Names in [chrome] columns for what the column `inputs` is made of."""
+
+IDS = {"pid": ("device", "stream", "context"), "tid": ("stream", "context")}
+"""The columns that a process or thread may give on a device's rows."""
+
+_MOST_RULES = 64
+_LONGEST_PATTERN = 1_000
+_KEY = "args."
+
+
+def _check_chrome(chrome: Chrome, path: str) -> None:
+    if chrome.unit not in UNITS:
+        raise LongpoleError(f"{path}: [chrome] unit = {chrome.unit!r} is none", _nearest(chrome.unit, UNITS, "{}"))
+    if len(chrome.events) > _MOST_RULES:
+        raise LongpoleError(f"{path}: [chrome] events has more than {_MOST_RULES} rules", "Join their patterns by |.")
+    for number, rule in enumerate(chrome.events, 1):
+        place = f"[chrome] events, rule {number}"
+        if rule.is_ not in CATEGORIES:
+            raise LongpoleError(f"{path}: {place}: is = {rule.is_!r}", _nearest(rule.is_, CATEGORIES, "{}"))
+        if not rule.patterns():
+            raise LongpoleError(f"{path}: {place} fits every event", "Give it a pattern for cat, name, pid or tid.")
+        for key, pattern in rule.patterns():
+            _check_pattern(path, f"{place}: {key}", pattern)
+            if len(pattern) > _LONGEST_PATTERN:
+                raise LongpoleError(
+                    f"{path}: {place}: {key} has more than {_LONGEST_PATTERN:,} characters", "Write a shorter pattern."
+                )
+    _check_columns(chrome, path)
+
+
+def _check_columns(chrome: Chrome, path: str) -> None:
+    derived = ("category", "name", "start_ns", "duration_ns", "process", "thread", "label", "inputs")
+    known = dict.fromkeys([name for name in RAW_SCHEMA.names if name not in derived] + list(INPUTS))
+    taken = {chrome.rank: "rank"} if (chrome.rank or "").startswith(_KEY) else {}
+    for column, told in chrome.columns.items():
+        if column not in known:
+            raise LongpoleError(f"{path}: [chrome.columns] has no {column!r}", _nearest(column, known, "{}"))
+        sources = [told] if isinstance(told, str) else told
+        if column in ("input_types", "input_values") and len(sources) != 1:
+            raise LongpoleError(f"{path}: [chrome.columns] {column} is one key", 'Write "args.KEY".')
+        for source in sources:
+            is_id = source in IDS and column in IDS[source]
+            if not is_id and (not source.startswith(_KEY) or source == _KEY):
+                raise LongpoleError(
+                    f"{path}: [chrome.columns] {column} = {source!r} is no place in an event",
+                    'Write "args.KEY"; device, stream and context may also be "pid" or "tid".',
+                )
+            if not is_id and source in taken:
+                raise LongpoleError(
+                    f"{path}: [chrome.columns] {column} = {source!r}, which is {taken[source]} already",
+                    "A key of args is one column.",
+                )
+            taken[source] = column
+    if "input_shapes" in chrome.columns and not {"input_types", "input_values"} <= chrome.columns.keys():
+        raise LongpoleError(
+            f"{path}: [chrome.columns] has input_shapes alone", "Give input_types and input_values with them."
+        )
 
 
 def _dtype(name: str | None) -> str | None:
@@ -306,6 +415,7 @@ def _in_words(error: msgspec.ValidationError) -> str:
 
 
 def _refuse_unknown(tables: dict[str, Any], path: str) -> None:
+    """Refuse a section or key that does not exist, naming the nearest that does."""
     sections = get_type_hints(RunConfig)
     for name, table in tables.items():
         if name not in sections:
@@ -318,6 +428,12 @@ def _refuse_unknown(tables: dict[str, Any], path: str) -> None:
             if key not in known:
                 raise LongpoleError(
                     f"{path}: [{name}] has no key {_cut(key)!r}", _nearest(key, known, f"[{name}] {{}}")
+                )
+        if kind is Chrome and isinstance(rules := table.get("events"), list):
+            keys = dict.fromkeys(("is", "cat", "name", "pid", "tid"))
+            for key in (key for rule in rules if isinstance(rule, dict) for key in rule if key not in keys):
+                raise LongpoleError(
+                    f"{path}: a rule of [chrome] events has no {_cut(key)!r}", _nearest(key, keys, "{}")
                 )
 
 

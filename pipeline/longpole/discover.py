@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +14,14 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from longpole import remote
-from longpole.errors import DumpError, LongpoleError, UsageError
+from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
+from longpole.formats import nsys_folder
+from longpole.store import as_run_name
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
-_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet", *_DATABASES)
+_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".jsonl", ".jsonl.gz", ".parquet", *_DATABASES)
+_TELEMETRY = (".csv", ".csv.gz")
 
 _FLIGHT_NAME = re.compile(r"(?i)(?:^|[-_])(?:rank|nccl_trace|fr_trace)[-_]?\d{1,7}(?:\.(?:pkl|pickle))?$")
 """A flight recorder's dumps have no ending: the writer puts the rank behind a prefix, by default nccl_trace_rank_."""
@@ -28,6 +32,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _WILDCARDS = "*?["
 
+_ENDING = r"(?:(?:\.pt)?(?:\.trace)?\.(?:jsonl?|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$"
+"""What stands behind a dump's own name."""
+
 _RANK_IN_NAME = tuple(
     re.compile(pattern)
     for pattern in (
@@ -35,7 +42,7 @@ _RANK_IN_NAME = tuple(
         r"(?i)(?:^|[-_.])(?:worker|gpu|proc|process)[-_=]?(\d{1,7})(?!\d)",
         # Not the last part of a date, of a time or of HOST_PROCESS.TIME, and not a count of steps.
         r"(?i)(?:^|(?<!\d)(?<!ranks)(?<!step)(?<!steps)(?<!iter)(?<!iteration)(?<!epoch)(?<!batch)[-_.]|[-_.]r)(\d{1,7})"
-        r"(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?$",
+        + _ENDING,
     )
 )
 """From the surest to the least: a name that says rank, a name that says worker, a number before the ending."""
@@ -52,6 +59,7 @@ class Candidate:
     n_bytes: int
     modified: str  # the file system's own word for when; equal means unchanged
     is_named: bool  # given by name, not found in a folder
+    parts: tuple[str, ...] = ()  # of a dump of several files, theirs; `url` is one of them, `name` their folder
 
     @property
     def looks_like_dump(self) -> bool:
@@ -64,7 +72,7 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
     """Return the files that the names, folders, patterns and URLs mean, in order of name, each once.
 
     Raises:
-        DumpError: A name means no file, or a folder holds nothing that could be a dump.
+        DumpError: A name means no file; NoDumpsError: a folder holds nothing that could be a dump.
     """
     if not dumps:
         raise UsageError("no dumps are given", "Name files, a folder of them, or a URL.")
@@ -85,7 +93,39 @@ def find(dumps: Sequence[str]) -> list[Candidate]:
         except remote.failures() as error:
             name = getattr(error, "filename", None) or given
             raise DumpError(f"{name} cannot be read: {remote.reason(error)}", "Make it readable.") from error
-    return sorted(found.values(), key=lambda c: c.url)
+    return sorted(_joined(found.values()), key=lambda c: c.url)
+
+
+def _joined(found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the files, those that are the tables of one export as one dump."""
+    by_folder: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        is_table = nsys_folder.table_of(candidate.url) is not None
+        by_folder.setdefault(candidate.url.rpartition("/")[0] if is_table else "", []).append(candidate)
+    yield from by_folder.pop("", [])
+    for tables in by_folder.values():
+        texts = next((c for c in tables if nsys_folder.table_of(c.url) == nsys_folder.TEXTS), None)
+        if texts is None:  # single tables, which reading refuses
+            yield from tables
+            continue
+        tables.sort(key=lambda c: c.url)
+        yield Candidate(
+            texts.url,
+            texts.name.rpartition("/")[0],
+            sum(c.n_bytes for c in tables),
+            _modified(tables),
+            any(c.is_named for c in tables),
+            tuple(c.url for c in tables),
+        )
+
+
+def _modified(files: Sequence[Candidate]) -> str:
+    """Return the latest time that one was written, where times are told, else a hash of what is told of all."""
+    try:
+        return max((c.modified for c in files), key=float)
+    except ValueError:
+        state = "\n".join(f"{c.url} {c.n_bytes} {c.modified}" for c in files)
+        return hashlib.blake2b(state.encode(), digest_size=16).hexdigest() if all(c.modified for c in files) else ""
 
 
 def _refuse_chain(name: str) -> None:
@@ -99,7 +139,7 @@ def _expand(fs: Any, path: str, given: str) -> list[Candidate]:
     if fs.isdir(path):
         found = [_candidate(fs, p, info, is_named=False) for p, info in _files_below(fs, path)]
         if not found:
-            raise DumpError(
+            raise NoDumpsError(
                 f"{given} is a folder without dumps",
                 f"It holds no file that ends in {', '.join(_DUMP_ENDINGS)}. Name the dumps or their folder.",
             )
@@ -126,7 +166,7 @@ def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     listed = ((p, {}) for p in _local_names(folder)) if is_local else fs.find(folder, detail=True).items()
     for path, info in listed:
         inside = PurePosixPath(path).parts[depth:]
-        is_dump = path.lower().endswith((*_DUMP_ENDINGS, *_REPORTS)) or _FLIGHT_NAME.search(inside[-1])
+        is_dump = path.lower().endswith((*_DUMP_ENDINGS, *_TELEMETRY, *_REPORTS)) or _FLIGHT_NAME.search(inside[-1])
         if not is_dump or any(_is_left_out(part, True) for part in inside):
             continue
         if not is_local:
@@ -185,14 +225,11 @@ def run_name(dumps: Sequence[str]) -> str:
     """Return a name for the run that these dumps make: their common folder's, else the one file's stem."""
     plain = [re.sub(r"^[a-z0-9+]+://", "", d).rstrip("/") or "/" for d in dumps]
     if len(plain) == 1 and _is_file_name(plain[0]):
-        name = re.sub(
-            r"(?i)(\.pt)?(\.trace)?\.(json|parquet|sqlite3?|db|rpd)(\.gz)?(\.tmp)?$", "", PurePosixPath(plain[0]).name
-        )
+        name = re.sub(rf"(?i){_ENDING}", "", PurePosixPath(plain[0]).name)
     else:
         folders = [os.path.abspath(_folder_of(p)) for p in plain]  # noqa: PTH100  links keep their own name
         name = PurePosixPath(os.path.commonpath(folders)).name
-    name = re.sub(r"[^A-Za-z0-9._+=@-]+", "-", name).strip("-._+=@")[:128]
-    return name or "run"
+    return as_run_name(name)
 
 
 def _is_file_name(path: str) -> bool:

@@ -37,6 +37,10 @@ class DumpError(LongpoleError):
     """A file is not a dump that can be read; `fact` says what it is instead."""
 
 
+class NoDumpsError(DumpError):
+    """A folder holds no file that could be a dump."""
+
+
 class StoreError(LongpoleError):
     """The store cannot be used as it is: locked, newer, damaged or absent."""
 

@@ -48,7 +48,7 @@ RAW_SCHEMA = pa.schema(
         ("sequence_id", pa.int64()),  # autograd sequence number: joins a backward operator to its forward one
         ("forward_thread", pa.int64()),
         ("context", pa.int64()),
-        ("n_bytes", pa.int64()),  # of a copy or a fill
+        ("n_bytes", pa.int64()),  # of a copy, a fill or an allocation; of a release negative
         ("grid", pa.list_(pa.int32())),  # blocks by x, y, z
         ("block", pa.list_(pa.int32())),  # threads by x, y, z
         ("comm_op", TEXT),  # "Collective name"
@@ -70,6 +70,8 @@ RAW_SCHEMA = pa.schema(
             "inputs",
             TEXT,
         ),  # an operator's inputs: formats/inputs.py has the notation; NULL where the dump lacks their shapes
+        ("allocated_bytes", pa.int64()),  # memory rows: what is allocated on the device after it
+        ("reserved_bytes", pa.int64()),  # memory rows: what the allocator holds of the device after it
     ]
 )
 """What a reader emits. Later columns are added at the end."""
@@ -116,4 +118,5 @@ class DumpFacts:
     processes: tuple[
         int, ...
     ] = ()  # where several worked on devices: each has its own ranks, and all its rows its number
+    processes_are_ranks: bool = False  # those numbers are the ranks themselves
     notes: tuple[str, ...] = field(default=())  # oddities, one sentence each, for a person

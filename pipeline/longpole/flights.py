@@ -44,6 +44,7 @@ class HangTask:
     store_url: str
     run: str
     paths: tuple[str, ...]
+    collectives: tuple[str, ...]  # what the profiler has of them
     ranks: tuple[int, ...]  # that have a dump, empty or not
     inputs: str
     memory: int
@@ -181,24 +182,33 @@ def without_repeats(
 
 
 def answers(
-    store: Store, manifest: Manifest, known: Mapping[str, Sequence[PublishedFile]], run_tasks: RunTasks, memory: int
+    store: Store,
+    manifest: Manifest,
+    marts: Sequence[PublishedFile],
+    known: Mapping[str, Sequence[PublishedFile]],
+    run_tasks: RunTasks,
+    memory: int,
 ) -> list[PublishedFile]:
     """Return the files of what the run's flight recorders say together; none where it has none.
 
     The caller holds the run's lock, and has seen that the records are there.
 
     Args:
+        marts: What the run's profiler dumps say.
         known: What is published already, by its inputs.
         run_tasks: Runs a function over tasks, here or on a cluster, and returns the results in order.
     """
     records = sorted(manifest.of(TABLE), key=lambda f: (f.rank or 0, f.path))
     if not records:
         return []
-    inputs = key_of("hang", SCHEMA_VERSION, catalog.fingerprint("hang"), [(f.rank, f.digest) for f in records])
+    collectives = sorted((f for f in marts if f.table == "collectives"), key=lambda f: (f.first_step or 0, f.path))
+    read = [(f.rank, f.digest) for f in (*records, *collectives)]
+    inputs = key_of("hang", SCHEMA_VERSION, catalog.fingerprint("hang"), read)
     if inputs in known:
         return list(known[inputs])
     ranks = tuple(f.rank or 0 for f in records)
-    task = HangTask(store.url, manifest.run, tuple(f.path for f in records), ranks, inputs, memory)
+    paths, met = (tuple(f.path for f in files) for files in (records, collectives))
+    task = HangTask(store.url, manifest.run, paths, met, ranks, inputs, memory)
     (made,) = run_tasks(evaluate, [task])
     return made
 
@@ -208,19 +218,22 @@ def evaluate(task: HangTask) -> list[PublishedFile]:
     store = Store(task.store_url)
     published: list[PublishedFile] = []
     with store.scratch() as folder, connection(folder, task.memory) as con:
-        local = store.fetch(task.run, list(task.paths), folder)
-        con.execute(f"CREATE VIEW {TABLE} AS {reading(TABLE, local)}")
+        for name, paths in ((TABLE, task.paths), ("collectives", task.collectives)):
+            local = store.fetch(task.run, list(paths), folder)
+            con.execute(f"CREATE VIEW {name} AS {reading(name, local)}")
         con.register("_ranks", pa.table({"rank": pa.array(task.ranks, pa.int32())}))
         con.execute("CREATE TABLE flight_ranks AS FROM _ranks")
-        for relation in catalog.needed("hang", {TABLE, "flight_ranks"}):
+        relations = catalog.needed("hang", {TABLE, "collectives", "flight_ranks", *catalog.data_names()})
+        catalog.load_data_of(con, relations)
+        for relation in relations:
             con.execute(f"CREATE TEMP {'VIEW' if relation.is_view else 'TABLE'} {relation.name} AS {relation.sql}")
             if relation.is_private or relation.scope != "hang":
                 continue
             file = folder / f"{relation.name}.parquet"
             n_rows = write_ordered(con, f"FROM {relation.name}", relation.order, file)
-            path = f"marts/{relation.name}/run.{task.inputs}.parquet"
+            path = f"marts/{relation.table}/run.{task.inputs}.parquet"
             published.append(
-                PublishedFile(relation.name, path, task.inputs, file_digest(file), file.stat().st_size, n_rows)
+                PublishedFile(relation.table, path, task.inputs, file_digest(file), file.stat().st_size, n_rows)
             )
             store.put(file, task.run, path)
     return published

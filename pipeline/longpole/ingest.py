@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, flights, remote, timelines
+from longpole import __version__, catalog, flights, remote, telemetry, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.config import RunConfig
+from longpole.config import STEP_PATTERN, Chrome, RunConfig
 from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
-from longpole.formats import ReadOptions, Sink, reader_for
+from longpole.formats import ReadOptions, nsys_folder, reader_for, timers_log
 from longpole.formats.probe import head_of
+from longpole.formats.rows import InTime
 from longpole.store import (
     SOURCES,
     DumpEntry,
@@ -66,6 +67,18 @@ class ReadTask:
     threads: int
     memory: int
     rank_pattern: str | None = None
+    utc_offset: str | None = None
+    chrome: Chrome | None = None
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A file in the store that no manifest names yet."""
+
+    path: str
+    digest: str
+    n_bytes: int
+    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,7 @@ class DeviceEvents:
     first_step: int | None
     last_step: int | None
     n_steps: int
+    memory: StagedFile | None = None  # its allocations
 
 
 @dataclass(frozen=True)
@@ -99,7 +113,9 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline, or a flight recorder's: no events
+    timeline: timelines.Timeline | None = (
+        None  # of a dump that is an op timeline, a flight recorder's or telemetry: no events
+    )
 
 
 def ingest_run(
@@ -155,6 +171,8 @@ def ingest_run(
                     threads,
                     memory,
                     rank_pattern,
+                    config.telemetry.utc_offset,
+                    config.layout(),
                 )
             )
     if tasks:
@@ -179,18 +197,21 @@ def read_dump(task: ReadTask) -> ReadResult:
     store = Store(task.store_url)
     with store.scratch() as folder:
         try:
-            local = None if remote.is_local(task.dump.url) else folder / "dump"
-            content = _content_of(task.dump, local)
+            tables = nsys_folder.local_tables(task.dump.parts, folder / "tables")
+            local = None if tables or remote.is_local(task.dump.url) else folder / "dump"
+            content = _content_of_tables(tables) if tables else _content_of(task.dump, local)
             here = task.dump.url if local is None else str(local)
-            if timelines.is_timeline(here):
+            if not tables and timelines.is_timeline(here):
                 return _read_timeline(task, store, folder, here, content)
-            if flights.is_flight(here):
+            if not tables and flights.is_flight(here):
                 return _read_flight(task, store, folder, here, content)
+            if not tables and telemetry.is_telemetry(here):
+                return _read_telemetry(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
             raw = folder / "raw.parquet"
-            facts = _read_raw(task, here, raw)
+            facts = _read_raw(task, here, tables, raw)
         except DumpError as error:
             return ReadResult(task.dump, "", error=error.fact)
         except remote.failures() as error:
@@ -229,6 +250,14 @@ def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content:
     )
 
 
+def _read_telemetry(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
+    if (content, telemetry.inputs_of(content, task.utc_offset)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
+    samples = telemetry.read_telemetry(store, task.run, here, told, folder, task.memory, task.utc_offset)
+    return ReadResult(task.dump, content, timeline=samples)
+
+
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     """Return (content, inputs) of every dump of the manifest whose files, of all its ranks, are there, whole."""
     if manifest is None:
@@ -255,66 +284,30 @@ def _content_of(dump: Candidate, copy: Path | None) -> str:
     return digest.hexdigest()
 
 
-def _read_raw(task: ReadTask, dump: str, target: Path) -> DumpFacts:
+def _content_of_tables(tables: Mapping[str, Path]) -> str:
+    return key_of(*(f"{table} {file_digest(path)}" for table, path in sorted(tables.items())))
+
+
+def _read_raw(task: ReadTask, dump: str, tables: Mapping[str, Path], target: Path) -> DumpFacts:
     strings = [f.name for f in RAW_SCHEMA if pa.types.is_dictionary(f.type)]
     integers = {f.name: "DELTA_BINARY_PACKED" for f in RAW_SCHEMA if pa.types.is_integer(f.type)}
-    with remote.open_file(dump) as file:
-        reader = reader_for(head_of(file), task.dump.name)
-        file.seek(0)
-        with pq.ParquetWriter(
-            target,
-            RAW_SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=strings,
-            column_encoding=integers,
-        ) as writer:
-            times = _Times(writer.write_table)
-            facts = reader.read(file, task.dump.name, times.add, ReadOptions(task.threads, scratch=str(target.parent)))
-    return times.checked(facts)
-
-
-class _Times:
-    """Passes rows on but those whose times no clock has: differences of theirs would leave int64, and end the run."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._n_lost = 0
-        self._first_ns = self._last_ns = 0
-
-    def add(self, rows: pa.Table) -> None:
-        """Take the next batch."""
-        start, duration = rows["start_ns"], pc.fill_null(rows["duration_ns"], 0)
-        is_told = pc.and_(_is_near(start), _is_near(duration))
-        end = pc.if_else(is_told, pc.add(start, duration), _FAR_NS)  # of two near ones the sum is in int64
-        is_near = pc.and_(is_told, _is_near(end))
-        kept = rows if pc.all(is_near).as_py() else rows.filter(is_near)
-        self._n_lost += rows.num_rows - kept.num_rows
-        if kept.num_rows:
-            self._first_ns = min(self._first_ns, pc.min(kept["start_ns"]).as_py())
-            self._last_ns = max(self._last_ns, pc.max(end.filter(is_near)).as_py())
-            self._sink(kept)
-
-    def checked(self, facts: DumpFacts) -> DumpFacts:
-        """Return the facts of the dump without what was not passed on."""
-        if not -_FAR_NS < self._first_ns + facts.base_ns <= self._last_ns + facts.base_ns < _FAR_NS:
-            note = f"its base time of {facts.base_ns} ns would carry the times beyond any clock and is not used"
-            facts = replace(facts, base_ns=0, notes=(*facts.notes, note))
-        if not self._n_lost:
-            return facts
-        return replace(
-            facts,
-            n_stored=facts.n_stored - self._n_lost,
-            n_dropped=facts.n_dropped + self._n_lost,
-            samples=(*facts.samples, f"a time beyond any clock: {self._n_lost:,}"),
-        )
-
-
-_FAR_NS = 1 << 62  # 146 years
-
-
-def _is_near(ns: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.and_(pc.greater(ns, -_FAR_NS), pc.less(ns, _FAR_NS))
+    marker = task.step_pattern if task.step_pattern != STEP_PATTERN else None
+    options = ReadOptions(task.threads, scratch=str(target.parent), marker=marker)
+    with pq.ParquetWriter(
+        target,
+        RAW_SCHEMA,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=strings,
+        column_encoding=integers,
+    ) as writer:
+        times = InTime(writer.write_table)
+        if tables:
+            return times.checked(nsys_folder.read(tables, task.dump.name, times.add, options))
+        with remote.open_file(dump) as file:
+            reader = reader_for(head_of(file), task.dump.name, task.chrome)
+            file.seek(0)
+            return times.checked(reader.read(file, task.dump.name, times.add, options))
 
 
 def _devices(
@@ -333,8 +326,9 @@ def _devices(
                 " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
             )
         if pq.read_metadata(part).num_rows:
-            found += _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
-        if len(found) > MAX_DEVICES:
+            linked = _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
+            found += [dataclasses.replace(d, process=process) for d in linked] if facts.processes_are_ranks else linked
+        if len(found) > MAX_DEVICES and not facts.processes_are_ranks:
             raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
     return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
 
@@ -343,18 +337,22 @@ def _link(
     task: ReadTask, store: Store, folder: Path, raw: Path, facts: DumpFacts, staged_name: str, inputs: str
 ) -> Iterable[DeviceEvents]:
     with connection(folder, task.memory, task.threads) as con:
-        con.execute(
-            f"CREATE VIEW raw AS SELECT *, file_row_number AS row_id FROM read_parquet({quoted(raw)},"
-            " file_row_number = true)"
-        )
+        rows = f"SELECT *, file_row_number AS row_id FROM read_parquet({quoted(raw)}, file_row_number = true)"
+        has_memory = con.execute(f"SELECT bool_or(category = 'memory') FROM ({rows})").fetchall() == [(True,)]
+        if has_memory:
+            con.execute(f"CREATE VIEW raw_memory AS {rows} WHERE category = 'memory'")
+            rows += " WHERE category IS DISTINCT FROM 'memory'"
+        con.execute(f"CREATE VIEW raw AS {rows}")
         con.execute("CREATE TABLE context (base_ns BIGINT, step_pattern VARCHAR)")
-        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, task.step_pattern])
+        pattern = STEP_PATTERN if facts.format == timers_log.NAME else task.step_pattern  # its lines say their step
+        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, pattern])
         catalog.load_data(con, "comm_patterns", [{"pattern": p, "library": "run.toml"} for p in task.comm_kernels])
         events = folder / "events.parquet"
-        for relation in catalog.needed("dump", {"raw", "context", "events", "dump_devices"}):
+        given = {"raw", "raw_memory", "context", "events", "dump_devices", *(() if has_memory else ("memory_events",))}
+        for relation in catalog.needed("dump", given):
             con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
         known = catalog.relations()
-        _code_texts(con, raw)
+        _code_texts(con)
         n_events = _write_events(con, known["events"].sql, events)
         con.execute(f"CREATE VIEW events AS FROM read_parquet({quoted(events)})")
         devices = con.execute(f"SELECT * FROM ({known['dump_devices'].sql}) ORDER BY device NULLS LAST").fetchall()
@@ -373,6 +371,10 @@ def _link(
                 target = folder / f"device{device}.parquet"
                 mine = f"category NOT IN ('kernel', 'memcpy', 'memset', 'sync') OR device IS NOT DISTINCT FROM {device}"
                 n_rows = _write_events(con, f"FROM events WHERE {mine}", target)
+            memory = None
+            if has_memory:
+                whose = "" if target is events else f" WHERE coalesce(device, {device}) = {device}"
+                memory = _stage_memory(task, store, con, whose, folder, f"{staged_name}-{device}")
             staged = f"events/staged/{staged_name}-{device}.parquet"
             digest, n_bytes = file_digest(target), target.stat().st_size
             store.put(target, task.run, staged)
@@ -393,10 +395,22 @@ def _link(
                 first_step,
                 last_step,
                 n_steps,
+                memory,
             )
 
 
-def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
+def _stage_memory(
+    task: ReadTask, store: Store, con: duckdb.DuckDBPyConnection, whose: str, folder: Path, name: str
+) -> StagedFile:
+    """Write the allocations of one device and of the host to the store."""
+    file, path = folder / "memory.parquet", f"facts/staged/{name}.parquet"
+    n_rows = write_ordered(con, f"FROM memory_events{whose}", catalog.relations()["memory_events"].order, file)
+    staged = StagedFile(path, file_digest(file), file.stat().st_size, n_rows)
+    store.put(file, task.run, path)
+    return staged
+
+
+def _code_texts(con: duckdb.DuckDBPyConnection) -> None:
     """Replace the view `raw` by one whose commonest texts are enums: a sort then carries four bytes, not the text."""
     coded = ["category", "name"]
     if con.execute(f"SELECT count(*) <= {MOST_INPUTS} FROM (SELECT DISTINCT inputs FROM raw)").fetchall() == [(True,)]:
@@ -406,9 +420,9 @@ def _code_texts(con: duckdb.DuckDBPyConnection, raw: Path) -> None:
             f"CREATE TYPE {column}_text AS ENUM (SELECT DISTINCT {column} FROM raw WHERE {column} IS NOT NULL"
             f" ORDER BY {column})"
         )
+    con.execute("ALTER VIEW raw RENAME TO raw_texts")
     con.execute(
-        f"CREATE OR REPLACE VIEW raw AS SELECT * REPLACE ({', '.join(f'{c}::{c}_text AS {c}' for c in coded)}),"
-        f" file_row_number AS row_id FROM read_parquet({quoted(raw)}, file_row_number = true)"
+        f"CREATE VIEW raw AS SELECT * REPLACE ({', '.join(f'{c}::{c}_text AS {c}' for c in coded)}) FROM raw_texts"
     )
 
 
@@ -441,7 +455,7 @@ def _merge(
     kept_contents = {d.dump for d in kept}
     files = [f for f in (before.files if before else ()) if f.table not in SOURCES or content_of(f) in kept_contents]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
-    width = max([1, *(len(r.devices) for r in fresh)])
+    width = max([1, *(len(r.devices) for r in fresh if r.facts is not None and not r.facts.processes_are_ranks)])
     entries = list(kept)
     for result in fresh:
         if result.timeline is not None:
@@ -462,6 +476,9 @@ def _merge(
             continue
         for place, device in enumerate(result.devices):
             rank = ranks[result.content] * width + place if width > 1 else ranks[result.content]
+            if result.facts.processes_are_ranks:
+                assert device.process is not None
+                rank = device.process
             path = f"events/rank={rank:05d}/{result.content}.{device.inputs}.parquet"
             store.move(run, device.staged, path)
             files.append(
@@ -477,6 +494,20 @@ def _merge(
                     device.last_step,
                 )
             )
+            if device.memory is not None:
+                path = f"facts/memory_events/rank={rank:05d}.{result.content}.{device.inputs}.parquet"
+                store.move(run, device.memory.path, path)
+                files.append(
+                    PublishedFile(
+                        "memory_events",
+                        path,
+                        device.inputs,
+                        device.memory.digest,
+                        device.memory.n_bytes,
+                        device.memory.n_rows,
+                        rank,
+                    )
+                )
             entries.append(_entry(result, device, rank))
     if not any(d.error is None for d in entries):
         facts = "\n".join(str(d.error) for d in entries)
@@ -496,7 +527,10 @@ def _ranks_of(fresh: Sequence[ReadResult], has_others: bool, pattern: str | None
     readable = [r for r in fresh if r.facts is not None]
     for result in readable:
         assert result.facts is not None
-        if pattern is not None:
+        rank: int | None
+        if result.facts.processes_are_ranks:
+            rank = result.facts.processes[0]
+        elif pattern is not None:
             rank = rank_from_name(result.dump.name, pattern)
         elif result.facts.rank is not None:
             rank = result.facts.rank
@@ -533,11 +567,12 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         *(["metadata that makes no sense"] if any("makes no sense" in n for n in facts.notes) else []),
     ]
     notes = list(facts.notes)
-    if facts.rank is None:
+    if facts.rank is None and not facts.processes_are_ranks:
         notes.append(f"the dump does not say its rank: taken as {rank}")
     if len(result.devices) > 1:
         notes.append(
-            f"{len(facts.processes)} processes in one dump: one rank each"
+            f"{len(facts.processes)} {'ranks' if facts.processes_are_ranks else 'processes'} in one dump"
+            + ("" if facts.processes_are_ranks else ": one rank each")
             if len(facts.processes) > 1
             else f"{len(result.devices)} devices in one dump: one rank each"
         )
@@ -554,6 +589,7 @@ def _entry(result: ReadResult, device: DeviceEvents, rank: int) -> DumpEntry:
         process=device.process,
         device_index=device.device,
         device_name=(described.name or None) if described else None,
+        device_memory_bytes=described.memory_bytes if described else None,
         n_devices=len(facts.devices),
         backend=facts.backend,
         process_groups=facts.process_groups,
@@ -580,6 +616,10 @@ def _refuse_mixtures(entries: Sequence[DumpEntry]) -> None:
     """An op timeline is a whole job: beside another, or beside profiler dumps, a run would be two."""
     jobs = {d.dump: d.path for d in entries if d.format == timelines.FORMAT}
     others = [d.path for d in entries if d.format != timelines.FORMAT]
+    if all(d.format == telemetry.FORMAT for d in entries):
+        raise LongpoleError(
+            f"{others[0]} is telemetry, and there is no dump that it could stand beside", "Name the run's dumps too."
+        )
     if len(jobs) > 1 or (jobs and others):
         shown = "\n".join(f"  {path}" for path in [*sorted(jobs.values()), *others][:5])
         raise LongpoleError(
@@ -593,7 +633,7 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
     """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
     by_rank: dict[int, list[DumpEntry]] = {}
     for entry in entries:
-        if entry.format != flights.FORMAT:  # it goes on while a profiler records
+        if entry.format not in (flights.FORMAT, telemetry.FORMAT):  # they go on while a profiler records
             by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))

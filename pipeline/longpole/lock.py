@@ -8,18 +8,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import socket
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from fsspec.implementations.local import LocalFileSystem
 
+from longpole import owner
 from longpole.errors import StoreError
+
+_SINCE = "%Y-%m-%d %H:%M:%S%z"
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -42,8 +47,8 @@ def hold(fs: Any, path: str, what: str) -> Iterator[None]:
         OSError: The file system cannot be written.
     """
     pid = os.getpid()
-    since = time.strftime("%Y-%m-%d %H:%M:%S%z")
-    me = Holder(socket.gethostname(), pid, since, _started(pid), _space(), uuid.uuid4().hex)
+    since = time.strftime(_SINCE)
+    me = Holder(socket.gethostname(), pid, since, owner.started(pid), owner.space(), uuid.uuid4().hex)
     for _ in range(3):
         try:
             _create(fs, path, msgspec.json.encode(me))
@@ -68,9 +73,27 @@ def hold(fs: Any, path: str, what: str) -> Iterator[None]:
 def _held(fs: Any, path: str, what: str) -> StoreError:
     holder = _holder(fs, path)
     return StoreError(
-        f"{what} is being written by process {holder.pid or '?'} on {holder.host} since {holder.since}",
-        f"Wait for it. If that process is dead, delete {path}.",
+        f"{what} is being written by process {holder.pid or '?'} on {holder.host} since {holder.since}{_age(holder)}",
+        f"Wait for it. If that process is dead, this removes its lock: {_removal(fs, path)}",
     )
+
+
+def _age(holder: Holder) -> str:
+    """Return how long ago a lock was taken, by this machine's clock; empty where that cannot be told."""
+    try:
+        seconds = int(time.time() - datetime.strptime(holder.since, _SINCE).timestamp())
+    except ValueError:
+        return ""
+    size, unit = next((u for u in ((86_400, "d"), (3_600, "h"), (60, "min")) if seconds >= 2 * u[0]), (1, "s"))
+    return f" ({max(0, seconds) // size} {unit} ago)"
+
+
+def _removal(fs: Any, path: str) -> str:
+    """Return the command that removes a lock: of a store by URL one that needs nothing but what longpole does."""
+    if isinstance(fs, LocalFileSystem):
+        return f"rm {shlex.quote(path)}"
+    program = f"import fsspec; fs, path = fsspec.core.url_to_fs({fs.unstrip_protocol(path)!r}); fs.rm(path)"
+    return f"python -c {shlex.quote(program)}"
 
 
 def _create(fs: Any, path: str, text: bytes) -> None:
@@ -96,15 +119,9 @@ def _holder(fs: Any, path: str) -> Holder:
 
 
 def _is_dead(holder: Holder) -> bool:
-    if holder.host != socket.gethostname() or holder.pid <= 0 or (holder.space and holder.space != _space()):
+    if holder.host != socket.gethostname() or holder.pid <= 0 or (holder.space and holder.space != owner.space()):
         return False
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return bool(holder.started) and holder.started != _started(holder.pid)
+    return owner.is_gone(holder.pid, holder.started)
 
 
 def _remove_dead(fs: Any, path: str) -> None:
@@ -123,19 +140,3 @@ def _remove_dead(fs: Any, path: str) -> None:
                 fs.rm_file(path)
         finally:
             os.close(file)
-
-
-def _started(pid: int) -> str:
-    """Return when the process began, in clock ticks since the machine did; empty where the system does not say."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _space() -> str:
-    """Return the name of this process's space of process ids; empty where the system has none."""
-    try:
-        return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return ""

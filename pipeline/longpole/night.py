@@ -5,7 +5,6 @@ Nothing is opened here but run.toml: names, sizes and times of files say what th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -14,8 +13,8 @@ import fsspec
 
 from longpole import config, remote, topology
 from longpole.discover import Candidate, find
-from longpole.errors import DumpError, LongpoleError, UsageError
-from longpole.store import Manifest, RankPlace, SeenFile, check_run_name
+from longpole.errors import DumpError, LongpoleError, NoDumpsError, UsageError
+from longpole.store import Manifest, RankPlace, SeenFile, as_run_name
 
 _LARGEST_CONFIG = 1 << 20
 """Bytes of a run.toml at most: what is larger is none."""
@@ -68,17 +67,14 @@ def runs_below(root: str, pattern: str) -> tuple[list[Found], list[str]]:
     empty: list[str] = []
     for inside, folder in folders:
         url = folder if remote.is_local(root) else str(fs.unstrip_protocol(folder))
-        run = _name(inside)
+        run = as_run_name(inside.replace("/", "."))
         if run in found:
             found[f"{run}?{len(found)}"] = Found(run, url, error=f"{found[run].folder} and {url} are both named {run}")
             continue
         try:
-            found[run] = look(Found(check_run_name(run), url))
-        except DumpError as error:
-            if "without dumps" not in error.fact:
-                found[run] = Found(run, url, error=error.fact)
-            else:
-                empty.append(url)
+            found[run] = look(Found(run, url))
+        except NoDumpsError:
+            empty.append(url)
         except LongpoleError as error:
             found[run] = Found(run, url, error=error.fact)
     return [found[key] for key in sorted(found)], empty
@@ -181,7 +177,3 @@ def _places(named: str | None, path: str, run: Found) -> tuple[RankPlace, ...] |
     if not (folder / named).resolve().is_relative_to(folder):
         raise LongpoleError(f"{path}: topology file {named!r} is not in the run's folder", "Put it beside run.toml.")
     return topology.load(named, path)
-
-
-def _name(inside: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._+=@-]+", "-", inside.replace("/", ".")).strip("-._+=@")[:128] or "run"

@@ -8,7 +8,7 @@ import msgspec
 
 from longpole import config
 from longpole.errors import LongpoleError
-from longpole.store import Manifest, Store, gone
+from longpole.store import EVENT_TABLES, Manifest, Store, gone
 
 
 def old_runs(store: Store, *, age_ns: int | None, keep: int | None, now: float) -> list[str]:
@@ -30,7 +30,7 @@ def old_runs(store: Store, *, age_ns: int | None, keep: int | None, now: float) 
 
 def events_bytes(manifest: Manifest) -> int:
     """Return the size of a run's events."""
-    return sum(f.n_bytes for f in manifest.of("events"))
+    return sum(f.n_bytes for table in EVENT_TABLES for f in manifest.of(table))
 
 
 def prune_run(store: Store, run: str) -> int:
@@ -42,7 +42,7 @@ def prune_run(store: Store, run: str) -> int:
     with store.lock(run):
         manifest = store.manifest(run)
         size = events_bytes(manifest)
-        kept = tuple(f for f in manifest.files if f.table != "events")
+        kept = tuple(f for f in manifest.files if f.table not in EVENT_TABLES)
         pruned = msgspec.structs.replace(manifest, files=kept)
         store.publish(pruned)
         store.sweep(pruned)
@@ -70,11 +70,10 @@ def _written(store: Store, manifest: Manifest) -> float:
     listed = store.listing(manifest.run, "events")
     times: list[float] = []
     for file in manifest.of("events"):
+        path = store.path("runs", manifest.run, file.path)
         if file.path not in listed:
-            raise gone(store.path("runs", manifest.run, file.path), manifest.run)
+            raise gone(path, manifest.run)
         told = listed[file.path]
-        time = told.get("mtime") or told.get("LastModified")
-        if time is None:  # a file system whose listings do not tell
-            time = store.fs.modified(store.path("runs", manifest.run, file.path))
+        time = told.get("mtime") or told.get("LastModified") or store.fs.modified(path)  # some listings do not tell
         times.append(float(time if isinstance(time, int | float) else time.timestamp()))
     return max(times)

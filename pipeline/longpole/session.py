@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
+import functools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem
 
-from longpole import catalog, config
+from longpole import catalog, config, scratch
 from longpole.errors import LongpoleError, StoreError, UsageError
 from longpole.remote import LeanHandler
-from longpole.store import DUMP_GRAIN, DUMP_TABLE, Manifest, PublishedFile, Store, dumps_table, gone
+from longpole.store import DUMP_GRAIN, DUMP_TABLE, EVENT_TABLES, Manifest, PublishedFile, Store, dumps_table, gone
 from longpole.text import printable
 
 DEFAULT_SESSION_MEMORY = 2 << 30
@@ -32,11 +32,12 @@ _ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is a PIVOT, which DuckDB runs as several statements."""
 
 
-_PROFILER_SCOPES = ("dump", "rank", "clock", "steps", "path", "paths", "run", "priced", "mfu", "measures")
+_WHATIF_SCOPES: frozenset[catalog.Scope] = frozenset({"elements", "medians", "graph", "predict", "replay"})
+_STORED_SCOPES = frozenset({*catalog.LEVELS["rank"], *catalog.LEVELS["run"]}) - _WHATIF_SCOPES
+"""Scopes whose public relations a run may have in its store: of a what-if that stands for any changes, none."""
+
 _PREDICTED = ("step_replays", "run_opportunities")
-_TIMELINE_SCOPES = ("ops", "timeline", "replays", "workers", "whatif")
-_FLIGHT_SCOPES = ("flight", "hang")
-"""Scopes whose public relations a run may have in its store."""
+"""What is stored of a what-if: of the changes that `analyze` asks for."""
 
 
 class Session:
@@ -75,7 +76,7 @@ class Session:
             raise LongpoleError(f"there is no run {baseline!r} in {store.url}", "`longpole runs` lists them.")
         self._baseline = baseline
         self._views = views
-        self._spill = tempfile.TemporaryDirectory(prefix="longpole-")
+        self._spill = scratch.folder()
         self.con = duckdb.connect()
         try:
             self._open(store, manifests, memory)
@@ -102,7 +103,7 @@ class Session:
             "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, '_')"
             " ORDER BY view_name"
         ).fetchall()
-        return [r[0] for r in rows if r[0] in public_views()]
+        return [name for (name,) in rows if name in public_views()]
 
     def sql(self, text: str, parameters: dict[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """Return the rows of one SELECT, not yet read; read them within `explaining` too.
@@ -127,7 +128,7 @@ class Session:
 
         Args:
             path: Where; nothing may be there.
-            steps: First and last step whose `events` come along, None for an open end; None leaves the view out.
+            steps: First and last step whose events come along, None for an open end; None leaves their views out.
         """
         with self.explaining(), duckdb.connect() as con:
             con.execute(f"ATTACH {_text(str(path))} AS longpole (STORAGE_VERSION 'v1.0.0')")
@@ -135,11 +136,11 @@ class Session:
             tables = self.con.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_name").fetchall()
             stored = [*(r.name for r in _stored_relations()), "dumps"]
             for name in [*stored, *(t for (t,) in tables)]:
-                if name == "events" and steps is None:
+                if name in EVENT_TABLES and steps is None:
                     continue
                 rows = self.con.sql(f"FROM {name}")
                 for bound, sign in zip(steps or (), (">=", "<="), strict=False):
-                    if name == "events" and bound is not None:
+                    if name in EVENT_TABLES and bound is not None:
                         rows = rows.filter(f"step {sign} {bound}")
                 con.register("_rows", rows.to_arrow_reader(100_000))
                 con.execute(f"CREATE TABLE {name} AS FROM _rows")
@@ -205,7 +206,7 @@ class Session:
     def _add_view(
         self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: FileSystem
     ) -> None:
-        columns = {"run": "VARCHAR", **({"rank": "INTEGER"} if relation.name == "events" else {})}
+        columns = {"run": "VARCHAR", **({"rank": "INTEGER"} if relation.scope == "dump" else {})}
         columns |= {c.name: c.type for c in relation.columns}
         empty = "SELECT " + ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in columns.items()) + " WHERE FALSE"
         files = [(m.run, f) for m in manifests for f in m.of(relation.name)]
@@ -253,24 +254,23 @@ def describe(name: str) -> catalog.Relation | None:
     return catalog.relations().get(name) if name in public_views() else None
 
 
-def public_views() -> list[str]:
+@functools.cache
+def public_views() -> tuple[str, ...]:
     """Return the names of the views every session has, sorted."""
-    return sorted([*(r.name for r in _stored_relations()), "dumps", *(r.name for r in _fleet())])
+    fleet = (r.name for r in catalog.ordered(["fleet"]) if not r.is_private)
+    return tuple(sorted([*(r.name for r in _stored_relations()), "dumps", *fleet]))
 
 
-def _stored_relations() -> list[catalog.Relation]:
-    chosen = [
+@functools.cache
+def _stored_relations() -> tuple[catalog.Relation, ...]:
+    return tuple(
         r
         for r in catalog.relations().values()
-        if (r.scope in (*_PROFILER_SCOPES, *_TIMELINE_SCOPES, *_FLIGHT_SCOPES) or r.name in _PREDICTED)
+        if (r.scope in _STORED_SCOPES or r.name in _PREDICTED)
         and not r.is_private
         and r.table == r.name
-    ]
-    return [r for r in chosen if r.name != "dump_devices"]
-
-
-def _fleet() -> list[catalog.Relation]:
-    return [r for r in catalog.ordered(["fleet"]) if not r.is_private]
+        and r.name != "dump_devices"  # a step of reading a dump, as the manifest tells of it
+    )
 
 
 def _given() -> set[str]:

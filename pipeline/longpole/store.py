@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -23,12 +22,15 @@ import pyarrow as pa
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from longpole import __version__, remote
+from longpole import __version__, remote, scratch
 from longpole.errors import LongpoleError, OldRunError, StoreError
 from longpole.events import SCHEMA_VERSION
 from longpole.lock import hold
 
-SOURCES = ("events", "timeline_ops", "flight_records")
+EVENT_TABLES = ("events", "memory_events")
+"""Tables of what a profiler recorded, one row an event: most of a store, and what is pruned."""
+
+SOURCES = (*EVENT_TABLES, "timeline_ops", "flight_records", "telemetry")
 """Tables whose files are made of dumps themselves; every other is an answer that follows from these."""
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")
@@ -48,6 +50,7 @@ class PublishedFile(msgspec.Struct, frozen=True, order=True):
     last_step: int | None = None
     shard_width: int = 0  # of a rank's facts: steps of one shard, and which multiples of it have any
     shards: tuple[int, ...] = ()
+    shard_digests: tuple[str, ...] = ()  # of each's rows: a rank that records more leaves earlier shards as they are
     ranks: tuple[int, ...] = ()  # of path_pieces: the ranks it speaks of
 
 
@@ -66,6 +69,7 @@ class DumpEntry(msgspec.Struct, frozen=True):
     process: int | None = None
     device_index: int | None = None
     device_name: str | None = None
+    device_memory_bytes: int | None = None
     n_devices: int = 0
     backend: str | None = None
     process_groups: str | None = None
@@ -102,6 +106,7 @@ _DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("process", pa.int64(), "Process that made the steps."),
     ("device_index", pa.int32(), "Device of the activities; NULL without one."),
     ("device_name", pa.string(), "Its name; NULL where the dump does not say."),
+    ("device_memory_bytes", pa.int64(), "Memory that it has; NULL where the dump does not say."),
     ("n_devices", pa.int32(), "Devices that the dump describes."),
     ("process_groups", pa.string(), "Process groups as the dump lists them, JSON; NULL where it does not."),
     ("first_ns", pa.int64(), "Start of the first activity or step marker, on the rank's own clock."),
@@ -213,6 +218,11 @@ def check_run_name(name: str) -> str:
             " 128 characters. Give one with --name.",
         )
     return name
+
+
+def as_run_name(text: str) -> str:
+    """Return the text as a run may be named: what a name cannot have is a hyphen; `run` where nothing is left."""
+    return re.sub(r"[^A-Za-z0-9._+=@-]+", "-", text).strip("-._+=@")[:128] or "run"
 
 
 def file_digest(path: Path) -> str:
@@ -392,7 +402,7 @@ class Store:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """Give a folder for temporary files, gone afterwards; it is this machine's, never the store's."""
-        with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+        with scratch.folder() as folder:
             yield Path(folder)
 
     def fetch(self, run: str, paths: list[str], folder: Path, rows: remote.StepRange | None = None) -> list[Path]:
@@ -471,6 +481,15 @@ class Store:
             return
         with _beside(path) as beside:
             beside.write_bytes(raw)
+
+
+def store_at(url: str | None) -> Store:
+    """Return the store at a folder or URL, by default $LONGPOLE_STORE, else ./longpole-store.
+
+    Raises:
+        StoreError: Nothing can be opened there.
+    """
+    return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
 
 
 @contextlib.contextmanager

@@ -158,8 +158,7 @@ def read_timeline(
         con.execute(f"CREATE VIEW raw_ops AS FROM read_parquet({quoted(raw)})")
         for relation in catalog.needed("ops", {"raw_ops"}):
             con.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
-        for name in catalog.data_names():
-            catalog.load_data(con, name)
+        catalog.load_data(con, "timeline_optypes")
         inputs = inputs_of(told.dump, job)
         ranks = con.execute(
             "SELECT rank, min(start_ns), max(start_ns + duration_ns), min(step), max(step), count(DISTINCT step),"

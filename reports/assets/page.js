@@ -81,7 +81,6 @@
       from.value = page.datasets.step_bins.first_step[range[0]];
       to.value = page.datasets.step_bins.last_step[range[1]];
     }
-    if (page.bins === 0) return;
     for (const { view } of views.filter(({ params }) => params.has("first_bin")))
       await view.signal("first_bin", range[0]).signal("last_bin", range[1]).runAsync();
   };

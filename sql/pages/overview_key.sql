@@ -10,6 +10,9 @@
 -- mfu_convention    VARCHAR  As in run_mfu.
 -- slowdown_ratio    DOUBLE   S of the run: recorded over all ranks at their median; NULL where no what-if was made.
 -- has_what_ifs      BOOLEAN  Whether what-ifs of the run were made.
+-- memory_bytes      BIGINT   Most memory that a rank had allocated on a device; NULL where no dump has allocations with totals.
+-- memory_rank       INTEGER  That rank, the lowest of equals; NULL as above.
+-- device_bytes      BIGINT   Memory of its device; NULL where its dumps do not say.
 --
 -- How: parameters: $run.
 WITH placed AS (
@@ -35,6 +38,21 @@ trends AS (
         spread_ratio,
         last_third_ns / nullif(first_third_ns, 0) - 1 AS change_ratio
     FROM thirds
+),
+
+peak AS (
+    SELECT
+        max(peak_allocated_bytes) AS memory_bytes,
+        arg_min(rank, (-peak_allocated_bytes, rank)) AS memory_rank,
+        arg_min(device, (-peak_allocated_bytes, rank)) AS device
+    FROM rank_memory
+    WHERE run = $run AND device IS NOT NULL AND peak_allocated_bytes IS NOT NULL
+),
+
+whole AS (
+    SELECT max(dumps.device_memory_bytes) AS device_bytes
+    FROM peak
+    JOIN dumps ON dumps.run = $run AND dumps.rank = peak.memory_rank AND dumps.device_index = peak.device
 )
 
 SELECT
@@ -51,7 +69,12 @@ SELECT
     mfu.reason AS mfu_reason,
     mfu.convention AS mfu_convention,
     slowdown.value_ratio AS slowdown_ratio,
-    EXISTS (SELECT 1 FROM run_opportunities WHERE run = $run) AS has_what_ifs
+    EXISTS (SELECT 1 FROM run_opportunities WHERE run = $run) AS has_what_ifs,
+    peak.memory_bytes,
+    peak.memory_rank,
+    whole.device_bytes
 FROM trends
+CROSS JOIN peak
+CROSS JOIN whole
 LEFT JOIN run_mfu AS mfu ON mfu.run = $run
 LEFT JOIN run_whatif AS slowdown ON slowdown.run = $run AND slowdown.measure = 'S' AND slowdown.dimension = 'run'

@@ -2,13 +2,10 @@
 --
 -- step          BIGINT   Number of the step.
 -- start_ns      BIGINT   Start, on the run's clock. NULL: clocks not aligned.
--- end_ns        BIGINT   End. NULL as above.
 -- length_ns     BIGINT   The step time; its longest window where clocks are not aligned.
 -- is_timed      BOOLEAN  Whether it is the step time.
 -- beyond_ns     BIGINT   Its length beyond that of the run's median step, below 0 where it is shorter.
 -- beyond_ratio  DOUBLE   That, of the median step's length.
--- end_rank      INTEGER  Rank that completed it last. NULL as above.
--- n_ranks       INTEGER  Ranks that recorded it.
 -- verdict       VARCHAR  ok, or the reasons to doubt it.
 --
 -- How: Parameters: $run, $first_step, $last_step, $median_step, $max_rows.
@@ -39,13 +36,10 @@ middle AS (
 SELECT
     known.step,
     known.start_ns,
-    known.end_ns,
     known.length_ns,
     known.duration_ns IS NOT NULL AS is_timed,
     known.length_ns - middle.median_ns AS beyond_ns,
     (known.length_ns - middle.median_ns) / nullif(middle.median_ns, 0) AS beyond_ratio,
-    known.end_rank,
-    known.n_ranks,
     known.verdict
 FROM known
 CROSS JOIN middle

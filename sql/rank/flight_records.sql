@@ -16,12 +16,14 @@
 -- input_elements    BIGINT     Elements of all inputs.
 -- output_sizes      VARCHAR    Shape of each output.
 -- output_dtypes     VARCHAR    Their types.
+-- output_elements   BIGINT     Elements of all outputs.
 -- state             VARCHAR    As the dump says: scheduled, started, completed.
 -- is_retired        BOOLEAN    Whether the recorder no longer looks after it.
 -- is_complete       BOOLEAN    Whether it ended on this rank.
 -- created_ns        BIGINT     When it was enqueued, on the rank's own clock.
 -- started_ns        BIGINT     When it was found started; NULL where it was not.
 -- completed_ns      BIGINT     When it was found completed; NULL where it was not.
+-- duration_ns       BIGINT     What it took on the device; NULL unless timing was switched on (TORCH_NCCL_ENABLE_TIMING).
 -- timeout_ns        BIGINT     After how long the library gives up.
 -- frame             VARCHAR    Innermost line of the program that is not PyTorch's own: train.py:12 step.
 --
@@ -41,7 +43,13 @@ WITH named AS (
         CASE WHEN completed_ns BETWEEN 1 AND last_ns THEN completed_ns END AS end_ns,
         CASE WHEN collective_seq BETWEEN 0 AND most THEN collective_seq END AS number
     FROM raw_flight
-    CROSS JOIN (SELECT (longest_epoch_s * 1e9)::BIGINT AS last_ns, largest_step AS most FROM params) AS bounds
+    CROSS JOIN (
+        SELECT
+            (longest_epoch_s * 1e9)::BIGINT AS last_ns,
+            largest_step AS most,
+            longest_event_ns / 1e6 AS longest_ms
+        FROM params
+    ) AS bounds
 ),
 
 judged AS (
@@ -86,6 +94,13 @@ SELECT
     ) AS input_elements,
     output_sizes,
     output_dtypes,
+    TRY_CAST(
+        list_sum(
+            list_transform(
+                TRY_CAST(output_sizes AS BIGINT[][]), lambda dims: coalesce(TRY_CAST(list_product(dims) AS BIGINT), 1)
+            )
+        ) AS BIGINT
+    ) AS output_elements,
     state,
     is_retired,
     has_ended
@@ -103,6 +118,7 @@ SELECT
     enqueued_ns AS created_ns,
     start_ns AS started_ns,
     end_ns AS completed_ns,
+    CASE WHEN duration_ms BETWEEN 0 AND longest_ms THEN round(duration_ms * 1e6)::BIGINT END AS duration_ns,
     TRY(timeout_ms * (1e6)::BIGINT) AS timeout_ns,
     frame
 FROM ended

@@ -13,10 +13,13 @@
 -- backend           VARCHAR    As in flight_records.
 -- input_elements    BIGINT     As in flight_records.
 -- input_dtypes      VARCHAR    As in flight_records.
+-- output_elements   BIGINT     As in flight_records.
 -- state             VARCHAR    As in flight_records.
 -- is_complete       BOOLEAN    As in flight_records.
 -- created_ns        BIGINT     As in flight_records.
 -- started_ns        BIGINT     As in flight_records.
+-- completed_ns      BIGINT     As in flight_records.
+-- duration_ns       BIGINT     As in flight_records.
 -- timeout_ns        BIGINT     As in flight_records.
 -- frame             VARCHAR    As in flight_records.
 --
@@ -53,10 +56,13 @@ placed AS (
         records.backend,
         records.input_elements,
         records.input_dtypes,
+        records.output_elements,
         records.state,
         records.is_complete,
         records.created_ns,
         records.started_ns,
+        records.completed_ns,
+        records.duration_ns,
         records.timeout_ns,
         records.frame,
         coalesce(records.group_ranks, listed.group_ranks) AS members,
@@ -104,10 +110,13 @@ SELECT
     backend,
     input_elements,
     input_dtypes,
+    output_elements,
     state,
     is_complete,
     created_ns,
     started_ns,
+    completed_ns,
+    duration_ns,
     timeout_ns,
     frame
 FROM (

@@ -15,6 +15,25 @@ WITH windows AS (
         sum(duration_ns)::DOUBLE AS sum_ns
     FROM rank_steps
     GROUP BY step
+),
+
+sizes AS (
+    SELECT
+        rank,
+        device_index,
+        max(device_memory_bytes)::DOUBLE AS device_bytes
+    FROM dumps
+    GROUP BY rank, device_index
+),
+
+memory AS (
+    SELECT
+        rank_memory.step,
+        max(rank_memory.peak_allocated_bytes / sizes.device_bytes) AS ratio
+    FROM rank_memory
+    JOIN sizes ON rank_memory.rank = sizes.rank AND rank_memory.device = sizes.device_index
+    WHERE rank_memory.step IS NOT NULL AND sizes.device_bytes > 0
+    GROUP BY rank_memory.step
 )
 
 SELECT
@@ -53,3 +72,12 @@ SELECT
     NULL::DOUBLE AS whole
 FROM step_mfu
 WHERE mfu_ratio IS NOT NULL
+UNION ALL
+SELECT
+    'memory_ratio' AS measure,
+    step,
+    ratio AS value,
+    NULL::DOUBLE AS part,
+    NULL::DOUBLE AS whole
+FROM memory
+WHERE ratio IS NOT NULL

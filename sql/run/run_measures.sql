@@ -3,6 +3,7 @@
 -- measure  VARCHAR  step_time_ns: median step time, of windows where clocks are not aligned. mfu_ratio. exposed_comm_ratio:
 --     share of the ranks' windows. straggler_ratio: how late stragglers were, of the time of all steps. coverage_ratio: the
 --     least of what run_coverage found by what it expected. goodput_ratio: train time, by run_goodput's wall time.
+--     memory_ratio: the most that a rank had allocated in a step, of its device's memory.
 -- value    DOUBLE   The number; NULL with a reason.
 -- noise    DOUBLE   How well its steps say it: standard error, of the step time by the median deviation. NULL with fewer than
 --     two steps, or where it is no number of steps.
@@ -67,6 +68,11 @@ found AS (
         (SELECT sum(wall_ratio) FROM run_goodput WHERE is_useful) AS value,
         coalesce((SELECT any_value(evidence) FROM run_goodput WHERE is_useful AND wall_ratio IS NULL), 'no step of training')
             AS reason
+    UNION ALL
+    SELECT
+        'memory_ratio' AS measure,
+        (SELECT max(value) FROM _step_measures WHERE measure = 'memory_ratio') AS value,
+        'no dump has allocations, their totals and the size of the device' AS reason
 )
 
 SELECT

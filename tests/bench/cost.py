@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from measuring import Clock
 
 from longpole.analyze import STEPS_PER_SHARD, analyze_run
 from longpole.config import RunConfig
@@ -24,6 +25,8 @@ from longpole.store import Manifest, Store
 from longpole.synth import write
 
 Level = Literal["ingest", "rank", "run"]
+
+RUN = "bench"
 
 STAGES: dict[str, tuple[Level, Literal["ranks", "shards", "one"]]] = {
     "read": ("ingest", "ranks"),
@@ -50,21 +53,25 @@ class Meter:
         """Run the tasks here, one after another."""
         answers = []
         for one in tasks:
-            before = time.process_time()
-            answers.append(task(one))
-            self.seconds[getattr(one, "scope", "read")] += time.process_time() - before
+            with Clock() as took:
+                answers.append(task(one))
+            self.seconds[getattr(one, "scope", "read")] += took.cpu_s
         return answers
 
 
 def measure(folder: Path, ranks: int, steps: int) -> tuple[Meter, Manifest, int]:
     """Return what the tasks of a made run took, its manifest, and the bytes of its dumps."""
     write("training", folder / "dumps", ranks=ranks, steps=steps, gzip=True)
+    meter, manifest = run_stages(folder, [str(folder / "dumps")])
+    return meter, manifest, sum(d.n_bytes for d in find([str(folder / "dumps")]))
+
+
+def run_stages(folder: Path, dumps: Sequence[str]) -> tuple[Meter, Manifest]:
+    """Return what the tasks of a run of these dumps took, and its manifest; the run is RUN in folder/store."""
     store, meter = Store(str(folder / "store")), Meter()
-    with store.lock("cost"):
-        dumps = find([str(folder / "dumps")])
-        ingest_run(store, "cost", dumps, RunConfig(), "", run_tasks=meter.run_tasks)
-        manifest = analyze_run(store, "cost", run_tasks=meter.run_tasks, has_what_ifs=False)
-    return meter, manifest, sum(d.n_bytes for d in dumps)
+    with store.lock(RUN):
+        ingest_run(store, RUN, find(list(dumps)), RunConfig(), "", run_tasks=meter.run_tasks)
+        return meter, analyze_run(store, RUN, run_tasks=meter.run_tasks, has_what_ifs=False)
 
 
 @dataclass(frozen=True)

@@ -9,44 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import threading
 from pathlib import Path
-
-import psutil
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 from make_dump import make_dump
+from measuring import Watch
 
-from dask_processes import Processes, dask_processes
+from dask_processes import dask_processes
 from longpole import cli
 from longpole.units import parse_bytes
-
-
-class Watch:
-    """The largest resident size of any worker, looked at ten times a second."""
-
-    def __init__(self, processes: Processes) -> None:
-        self.peak = 0
-        self._nannies = [psutil.Process(w.pid) for w in processes.workers]
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._done.wait(0.1):
-            for worker in (c for nanny in self._nannies for c in nanny.children(recursive=True)):
-                try:
-                    self.peak = max(self.peak, worker.memory_info().rss)
-                except psutil.Error:
-                    continue
 
 
 def measure(folder: Path, ranks: int, megabytes: float, limit: str) -> tuple[int, int, int]:
@@ -56,14 +28,17 @@ def measure(folder: Path, ranks: int, megabytes: float, limit: str) -> tuple[int
     # No two of the same content: that would be one dump.
     n_events = sum(make_dump(dumps / f"rank{r}.json.gz", megabytes=megabytes * (1 - r / 200))[0] for r in range(ranks))
     store = ["--store", str(folder / "store")]
-    with dask_processes(folder, {}, "--memory-limit", limit) as processes, Watch(processes) as watch:
+    with (
+        dask_processes(folder, {}, "--memory-limit", limit) as processes,
+        Watch([nanny.pid for nanny in processes.workers]) as watch,
+    ):
         where = ["--scheduler-file", str(processes.scheduler_file)]
         named = ["--name", "bench", "--rank-from", r"rank(\d+)"]
         for argv in (["ingest", str(dumps), *named, *store, *where], ["analyze", "bench", *store, *where]):
             if cli.main(argv):
                 raise SystemExit(f"longpole {argv[0]} failed")
     logs = [(folder / f"worker{n}.log").read_text() for n in range(len(processes.workers))]
-    return n_events, watch.peak, sum(log.count("memory budget. Restarting") for log in logs)
+    return n_events, watch.child_bytes, sum(log.count("memory budget. Restarting") for log in logs)
 
 
 def main() -> None:

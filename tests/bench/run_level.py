@@ -1,22 +1,20 @@
 """Run level: groups, clocks, waits and steps of 64 ranks x 200 steps x 100 collectives, beside the limits set for it.
 
-Run as `python tests/bench/run_level.py [--ranks 64] [--steps 200] [--collectives 100]`. The facts are made up in SQL;
-the tasks are those that `longpole analyze` sends to its workers, in this process, and their CPU time is what counts.
-The limits are for facts in one file. Beside them stand the same from a file for each rank, as a store has them, and
-that with critical paths: each collective hangs on the one before it, so that a step's path goes through all of them.
+The facts are made up in SQL; the tasks are those that `longpole analyze` sends to its workers, in this process, and
+their CPU time is what counts. The limits are for facts in one file. The same may come from a file for each rank, as a
+store has them, and with critical paths: each collective hangs on the one before it, so that a step's path goes through
+all of them.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import resource
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+from measuring import Clock, peak_bytes
 
 from longpole import catalog
 from longpole.analyze import STEPS_PER_SHARD, AnalyzeTask, Told, evaluate
@@ -24,7 +22,9 @@ from longpole.engine import write_ordered
 from longpole.store import DumpEntry, Manifest, Store
 
 CPU_LIMIT_S = 3.0
-RSS_LIMIT_MIB = 1536.0
+MEMORY_LIMIT_BYTES = 1536 << 20
+"""Limits set for 64 ranks x 200 steps x 100 collectives."""
+
 STEP_NS = 100_000_000
 
 
@@ -96,8 +96,8 @@ def _write(con: duckdb.DuckDBPyConnection, select: str, order: str, folder: Path
 
 def measure(
     ranks: int, steps: int, collectives: int, *, n_files: int = 1, with_paths: bool = False
-) -> tuple[float, float, float]:
-    """Return CPU seconds, wall seconds and peak MiB of the clock task and all step tasks."""
+) -> tuple[Clock, int]:
+    """Return the seconds of the clock task and all step tasks, and the peak bytes of this process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = Store(str(folder / "store"))
@@ -119,36 +119,11 @@ def measure(
             "rank_chains": tuple(f"h{n}.parquet" for n in range(n_files)) if with_paths else (),
         }
         catalog.relations()  # parsed once in a process, as modules are imported
-        cpu, wall = time.process_time(), time.perf_counter()
         sample = (("rank_collectives", given["rank_collectives"]),)
-        clocks = evaluate(AnalyzeTask(store.url, "bench", "clock", sample, Told(dumps), "x", 1 << 30))
-        tables = (*given.items(), *((f.table, (f.path,)) for f in clocks))
-        for first in range(0, steps, STEPS_PER_SHARD):
-            task = AnalyzeTask(store.url, "bench", "steps", tables, Told(), f"x{first}", 1 << 30)
-            evaluate(replace(task, first_step=first, last_step=first + STEPS_PER_SHARD - 1))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return time.process_time() - cpu, time.perf_counter() - wall, peak
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ranks", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--collectives", type=int, default=100)
-    given = parser.parse_args()
-    size = (given.ranks, given.steps, given.collectives)
-    cpu, wall, peak = measure(*size)
-    files_cpu, _, files_peak = measure(*size, n_files=given.ranks)
-    paths_cpu, _, paths_peak = measure(*size, n_files=given.ranks, with_paths=True)
-    rows = given.ranks * given.steps * given.collectives
-    print(f"{given.ranks} ranks x {given.steps} steps x {given.collectives} collectives = {rows:,} rows")
-    print(f"CPU  {cpu:7.2f} s    {cpu / CPU_LIMIT_S:5.2f} of the limit ({CPU_LIMIT_S} s)")
-    print(f"wall {wall:7.2f} s")
-    print(f"RSS  {peak:7.0f} MiB  {peak / RSS_LIMIT_MIB:5.2f} of the limit ({RSS_LIMIT_MIB:.0f} MiB)")
-    print(f"from a file for each rank: CPU {files_cpu:.2f} s, RSS {files_peak:.0f} MiB")
-    print(f"and with critical paths:   CPU {paths_cpu:.2f} s, RSS {paths_peak:.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()
+        with Clock() as took:
+            clocks = evaluate(AnalyzeTask(store.url, "bench", "clock", sample, Told(dumps), "x", 1 << 30))
+            tables = (*given.items(), *((f.table, (f.path,)) for f in clocks))
+            for first in range(0, steps, STEPS_PER_SHARD):
+                task = AnalyzeTask(store.url, "bench", "steps", tables, Told(), f"x{first}", 1 << 30)
+                evaluate(replace(task, first_step=first, last_step=first + STEPS_PER_SHARD - 1))
+        return took, peak_bytes()

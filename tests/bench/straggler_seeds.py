@@ -118,7 +118,7 @@ def _write(runs: Sequence[MadeRun], folder: Path) -> None:
     con = duckdb.connect()
     con.execute("SET threads = 1")
     for number, run in enumerate(runs):
-        for rank, table in run.chunks():
+        for rank, table in run.chunks(range(len(writers))):
             moved = _moved(con, table, number)
             writers[rank].write_table(moved)
             n_rows[rank] += moved.num_rows

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+from measuring import Clock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -40,6 +40,7 @@ class Measured:
 
     cpu_s: float
     wall_s: float
+    n_ops: int
     durations: dict[Answer, int]
 
 
@@ -56,11 +57,16 @@ def make_job(path: Path, n_steps: int, n_dp: int, n_stages: int, n_microbatches:
 
 def by_sql(store: Store, run: str) -> Measured:
     """Return every scenario's step times as `longpole analyze` computes them, tasks one after the other here."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    files = timelines.answers(store, store.manifest(run), {}, inline, MEMORY)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    with Clock() as took:
+        files = timelines.answers(store, store.manifest(run), {}, inline, MEMORY)
     found = _rows(store, run, files, "timeline_replays", "scenario, step, duration_ns")
-    return Measured(cpu, wall, {(scenario, step): duration for scenario, step, duration in found})
+    return Measured(
+        took.cpu_s, took.wall_s, _n_ops(store, run), {(scenario, step): duration for scenario, step, duration in found}
+    )
+
+
+def _n_ops(store: Store, run: str) -> int:
+    return sum(f.n_rows for f in store.manifest(run).of(timelines.TABLE))
 
 
 def by_python(store: Store, run: str) -> Measured:
@@ -72,26 +78,26 @@ def by_python(store: Store, run: str) -> Measured:
     scenarios = _rows(store, run, files, "timeline_scenarios", "scenario, change, dimension, group_key")
     slow = set(_rows(store, run, files, "timeline_workers", "dp_rank, stage", " WHERE is_slowest"))
 
-    cpu, wall = time.process_time(), time.perf_counter()
-    steps: dict[int, list[Op]] = {}
-    for row in rows:
-        is_pass = row[2].endswith("-compute")
-        dp_rank, stage, optype, seq_id, start, duration, chunk, model_chunk, microbatch, number = row
-        op = Op(
-            *(dp_rank, stage, optype, seq_id, start, duration, chunk),
-            model_chunk=model_chunk if is_pass else None,
-            microbatch=microbatch if is_pass else None,
-            step=number,
-        )
-        steps.setdefault(op.step, []).append(op)
-    graphs = {step: graph_of(ops) for step, ops in steps.items()}
-    ideal = typical(list(graphs.values()))
-    durations = {
-        (scenario, step): step_time(graph, ideal, _keeps(change, dimension, key, slow))
-        for scenario, change, dimension, key in scenarios
-        for step, graph in graphs.items()
-    }
-    return Measured(time.process_time() - cpu, time.perf_counter() - wall, durations)
+    with Clock() as took:
+        steps: dict[int, list[Op]] = {}
+        for row in rows:
+            is_pass = row[2].endswith("-compute")
+            dp_rank, stage, optype, seq_id, start, duration, chunk, model_chunk, microbatch, number = row
+            op = Op(
+                *(dp_rank, stage, optype, seq_id, start, duration, chunk),
+                model_chunk=model_chunk if is_pass else None,
+                microbatch=microbatch if is_pass else None,
+                step=number,
+            )
+            steps.setdefault(op.step, []).append(op)
+        graphs = {step: graph_of(ops) for step, ops in steps.items()}
+        ideal = typical(list(graphs.values()))
+        durations = {
+            (scenario, step): step_time(graph, ideal, _keeps(change, dimension, key, slow))
+            for scenario, change, dimension, key in scenarios
+            for step, graph in graphs.items()
+        }
+    return Measured(took.cpu_s, took.wall_s, len(rows), durations)
 
 
 def _keeps(change: str, dimension: str | None, key: str | None, slow: set[tuple[int, int]]) -> Callable[[Op], bool]:
@@ -112,6 +118,19 @@ def _rows(
     return duckdb.connect().execute(f"SELECT {columns} FROM read_parquet($1){where}", [paths]).fetchall()
 
 
+def both(
+    folder: Path, steps: int, replicas: int, stages: int, microbatches: int, dump: Path | None = None
+) -> tuple[Measured, Measured]:
+    """Return what longpole's tasks and what plain Python took and answered, of a dump or of a made job."""
+    if dump is None:
+        dump = folder / "trace-made.parquet"
+        make_job(dump, steps, replicas, stages, microbatches)
+    store = Store(str(folder / "store"))
+    with store.lock("job"):
+        ingest_run(store, "job", find([str(dump)]), RunConfig(), "", run_tasks=inline)
+    return by_sql(store, "job"), by_python(store, "job")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 where the two do not agree."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,17 +141,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--microbatches", type=int, default=32)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        dump = given.dump or Path(name) / "trace-made.parquet"
-        if given.dump is None:
-            make_job(dump, given.steps, given.replicas, given.stages, given.microbatches)
-        store = Store(str(Path(name) / "store"))
-        with store.lock("job"):
-            ingest_run(store, "job", find([str(dump)]), RunConfig(), "", run_tasks=inline)
-        n_ops = sum(f.n_rows for f in store.manifest("job").of(timelines.TABLE))
-        sql, python = by_sql(store, "job"), by_python(store, "job")
+        size = (given.steps, given.replicas, given.stages, given.microbatches)
+        sql, python = both(Path(name), *size, dump=given.dump)
     n_steps = len({step for _, step in python.durations})
     n_scenarios = len({scenario for scenario, _ in python.durations})
-    print(f"{n_ops:,} ops in {n_steps} steps, {n_scenarios} scenarios of each")
+    print(f"{sql.n_ops:,} ops in {n_steps} steps, {n_scenarios} scenarios of each")
     print(f"{'':<40} {'CPU s':>8} {'wall s':>8} {'CPU':>8}")
     for way, took in (("plain Python, op by op", python), ("longpole, tasks one after the other", sql)):
         print(f"{way:<40} {took.cpu_s:8.2f} {took.wall_s:8.2f} {took.cpu_s / python.cpu_s:8.2f}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,31 +12,18 @@ import pytest
 from bs4 import BeautifulSoup
 
 from longpole import cli, synth
-from longpole.cli import nightly, options
+from longpole.cli import nightly
 from longpole.store import Store
-
-Done = list[tuple[str, str, int | None, int | None]]
+from pipeline_inline import Done, inline_commands
 
 
 @pytest.fixture
 def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Done:
-    """Return the list that tasks enter as they run, in this process: function, scope or file, rank, first step."""
-    ran: Done = []
-
-    def runner(self: Any, what: str) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
-        def run(task: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-            for t in tasks:
-                name = Path(t.dump.name).name if task.__name__ == "read_dump" else getattr(t, "scope", "whatif")
-                ran.append((task.__name__, name, getattr(t, "rank", None), getattr(t, "first_step", None)))
-            return [task(t) for t in tasks]
-
-        return run
-
+    """Return the list that tasks enter as they run, in this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LONGPOLE_STORE", raising=False)
-    monkeypatch.setattr(options.Work, "runner", runner)
     monkeypatch.setattr(nightly, "_pause", lambda seconds: None)
-    return ran
+    return inline_commands(monkeypatch)
 
 
 def trace(path: Path, rank: int, steps: Sequence[int], *, start_us: int = 0, length_us: int = 100) -> Path:
@@ -101,8 +88,8 @@ def test_the_first_night_does_all_the_second_nothing_and_the_third_what_one_rank
     assert [entry for entry in done if entry[0] == "read_dump"] == [("read_dump", "rank1.second.json", None, None)]
     facts = [(scope, rank) for _, scope, rank, _ in done if scope == "rank"]
     assert facts == [("rank", 1)]
-    shards = [first for _, scope, _, first in done if scope == "steps"]
-    assert shards == [0, 100] or shards == [100]
+    assert [first for _, scope, _, first in done if scope == "steps"] == [100]
+    assert [first for _, scope, _, first in done if scope == "paths"] == [100]
 
 
 def test_a_dump_that_has_grown_is_read_again_and_one_that_was_touched_changes_nothing(
@@ -272,6 +259,14 @@ def test_the_baseline_can_be_named(done: Done, capsys: pytest.CaptureFixture[str
     assert "--baseline 'none' is no run of" in capsys.readouterr().err
 
 
+def test_pages_go_to_a_folder(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder("a", start_us=0)
+
+    assert cli.main(["nightly", "root", "-o", "s3://bucket/pages"]) == 2
+    assert "-o s3://bucket/pages is a URL" in capsys.readouterr().err
+    assert done == []
+
+
 def test_a_batch_system_gets_one_json_object_a_line(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
     run_folder("a", start_us=0)
     Path("root", "b").mkdir()
@@ -309,10 +304,24 @@ def test_the_index_stands_alone_and_links_every_page(done: Done, capsys: pytest.
     block = json.loads(str(soup.select_one("#page-data").string))  # type: ignore[union-attr]
     assert [chart["id"] for chart in block["charts"]] == ["time-0", "shares-0"]
     assert len(block["datasets"]["trend"]["run"]) == 2 * 3  # step time, exposed comm, coverage
+
+
+def test_a_night_after_one_without_news_touches_no_file(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder("a", start_us=0)
+    run_folder("b", start_us=10_000_000)
+
+    def files(*folders: str) -> dict[Path, tuple[int, bytes]]:
+        paths = [p for folder in folders for p in Path(folder).rglob("*") if p.is_file()]
+        return {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in paths}
+
     night(capsys)
-    again = Path("out", "verdict.json").read_bytes(), Path("out", "index.html").read_bytes()
+    first = files("longpole-store", "out/runs", "out/compare")
     night(capsys)
-    assert (Path("out", "verdict.json").read_bytes(), Path("out", "index.html").read_bytes()) == again
+    second = files("longpole-store", "out")
+    assert first.items() < second.items()
+    assert {p.name for p in second.keys() - first.keys()} == {"index.html", "verdict.json", "junit.xml"}
+    night(capsys)
+    assert files("longpole-store", "out") == second
 
 
 def test_a_synth_run_goes_the_whole_way(done: Done, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from formats.reading import dump, event, names, read, said
+from formats.reading import Row, dump, event, names, read, said
 
 
 def test_a_kernel_becomes_a_row_with_what_its_arguments_say() -> None:
@@ -171,7 +173,7 @@ def test_only_complete_events_are_stored_and_the_others_counted_by_what_they_are
             {"ph": "f", "id": 1, "pid": 0, "tid": 7, "ts": 1, "cat": "ac2g", "name": "ac2g", "bp": "e"},
             {"ph": "t", "id": 1, "pid": 0, "tid": 7, "ts": 1, "cat": "ac2g", "name": "ac2g"},
             {"ph": "M", "name": "process_name", "ts": 0, "pid": 1, "tid": 0, "args": {"name": "python"}},
-            {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 3, "args": {"Bytes": 8}},
+            {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 3, "args": {"Addr": 8}},
             {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 9},
             {"ph": "C", "name": "GPU 0 Utilization", "pid": 0, "tid": 0, "ts": 1, "args": {"": 5}},
             {"ph": "B", "name": "x", "pid": 0, "tid": 0, "ts": 1},
@@ -194,6 +196,43 @@ def test_only_complete_events_are_stored_and_the_others_counted_by_what_they_are
         ("python", 1),
     )
     assert (facts.n_events, facts.n_stored, facts.n_skipped, facts.n_dropped) == (13, 1, 12, 0)
+
+
+@pytest.mark.parametrize("tid", [1, "main"])  # text sends the block down to the engine of mixed types
+def test_an_allocation_is_an_instant_with_its_size_its_device_and_the_totals(tid: object) -> None:
+    def memory(ts: int, **args: Any) -> Row:
+        return {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": tid, "ts": ts, "args": args}
+
+    rows, facts = read(
+        dump(
+            event("k", args={"device": 3, "bytes": 7, "Device Type": 1}),
+            memory(
+                1,
+                **{
+                    "Bytes": 512,
+                    "Device Type": 1,
+                    "Device Id": 2,
+                    "Total Allocated": 2**40,
+                    "Total Reserved": 2**41,
+                    "Addr": 2**64 - 1,
+                },
+            ),
+            memory(2, **{"Bytes": -512, "Device Type": 1, "Device Id": 2}),
+            memory(3, **{"Bytes": 8, "Device Type": 0, "Device Id": -1, "Total Allocated": 8, "Total Reserved": 0}),
+            memory(4, **{"Total Allocated": 8}),
+            event("[memory]", args={"Bytes": 5}),
+        )
+    )
+    shown = ("category", "start_ns", "duration_ns", "device", "n_bytes", "allocated_bytes", "reserved_bytes")
+    assert [tuple(row[name] for name in shown) for row in rows] == [
+        ("kernel", 1_000, 2_000, 3, 7, None, None),
+        ("memory", 1_000, 0, 2, 512, 2**40, 2**41),
+        ("memory", 2_000, 0, 2, -512, None, None),
+        ("memory", 3_000, 0, None, 8, 8, 0),
+        ("kernel", 1_000, 2_000, None, None, None, None),
+    ]
+    assert facts.skipped == (("memory", 1),)
+    assert (facts.n_stored, facts.n_bad_times) == (5, 0)
 
 
 def test_python_frames_are_kept_when_asked_for() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from formats.reading import dump, names, read
 from longpole.formats import times
+from longpole.formats.fields import KINETO
 
 MAX = 2**63 - 1
 
@@ -151,7 +152,7 @@ def test_texts_become_the_same_numbers_as_rational_arithmetic(texts: list[str]) 
 
 @given(st.lists(st.none() | st.decimals(min_value=-(10**17), max_value=10**17, places=10), min_size=1, max_size=30))
 def test_decimals_become_the_same_numbers_as_rational_arithmetic(values: list[Decimal | None]) -> None:
-    found = times.from_decimals(pa.array(values, times.DECIMAL))
+    found = times.from_decimals(pa.array(values, KINETO.decimal))
     for slot, value in enumerate(values):
         assert bool(found.is_absent[slot]) == (value is None)
         if value is None:
@@ -164,7 +165,7 @@ def test_decimals_become_the_same_numbers_as_rational_arithmetic(values: list[De
 
 
 def test_a_slice_of_decimals_is_read_from_where_it_begins() -> None:
-    array = pa.array([Decimal(1), None, Decimal(3)], times.DECIMAL).slice(1)
+    array = pa.array([Decimal(1), None, Decimal(3)], KINETO.decimal).slice(1)
     found = times.from_decimals(array)
     assert found.ns.tolist() == [0, 3000]
     assert found.is_absent.tolist() == [True, False]

@@ -52,7 +52,8 @@ KEYS = (
 
 _RAW = "\ue000%d\ue001"  # a text that stands for a token which no JSON writer writes
 _TOKENS = (
-    b"NaN", b"Infinity", b"-Infinity", b"-0", b"-0.0", b"1e400", b"-1e400", b"1E+5", b"0x10", b"01", b"+1", b"1.", b".5",
+    b"NaN", b"Infinity", b"-Infinity", b"-0", b"-0.0", b"1e400", b"-1e400", b"1E+5", b"0x10", b"01", b"+1", b"1.",
+    b".5",
     b"99999999999999999999", b"-99999999999999999999", b"9" * 5_000, b"0." + b"3" * 5_000, b"1e-99999",
     b"9223372036854775808", b"9223372036854775807.999", b"18446744073709551616", b"12345678901234567.8901",
     b"tru", b"nul", b"undefined", b"'a'", b"a", b"", b"{", b"}", b"]", b"[1,", b'"', b'"\\', b'"\\u12"', b'"\\x41"',

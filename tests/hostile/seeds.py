@@ -33,6 +33,11 @@ class Seed:
     counted: tuple[str, ...] = ()  # columns whose values cost an event at most itself
 
 
+def case(name: str, number: int) -> Random:
+    """Return what a case of a format follows from."""
+    return Random(f"{name} {number}")  # noqa: S311
+
+
 def reshaped(seed: Seed, random: Random, folder: Path) -> bytes:
     """Return the seed's bytes with odd values, well formed as before."""
     return _RESHAPES[seed.kind](seed.data, random, folder)
@@ -105,7 +110,8 @@ def _nsys(path: Path) -> None:
             nsys_files.CUPTI + "KERNEL": kernels,
             nsys_files.CUPTI + "RUNTIME": calls,
             nsys_files.CUPTI + "MEMCPY": [
-                {"start": 500 + n, "end": 501 + n, "deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 50 + n,
+                {"start": 500 + n, "end": 501 + n, "deviceId": 0, "contextId": 1, "streamId": 7,
+                 "correlationId": 50 + n,
                  "globalPid": nsys_files.pid(144), "bytes": 4_096, "copyKind": 1, "graphNodeId": None}
                 for n in range(5)
             ],

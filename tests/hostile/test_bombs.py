@@ -1,4 +1,4 @@
-"""Small files that ask for much, read in a process of their own: in time, in little memory, and what is lost is said."""
+"""Small files that ask for much, read in a process of their own: in time and in little memory, losses counted."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ def bombs() -> dict[str, tuple[bytes, str]]:
         ),
         "brackets.json.gz": (packed(_HEAD, _GOOD, b",", *[b"[" * mib] * 40), "2 1 1"),
         "small.json.gz": (packed(_HEAD, _GOOD, *[b",{}" * (mib // 4)] * 2, b"]}"), "524289 1 524288"),
-        "header.json.gz": (packed(b'{"a": "', *[b"h" * (4 * mib)] * 24, b'", "traceEvents": [', _GOOD, b"]}"), 'JSON without "traceEvents"'),
+        "header.json.gz": (
+            packed(b'{"a": "', *[b"h" * (4 * mib)] * 24, b'", "traceEvents": [', _GOOD, b"]}"),
+            'JSON without "traceEvents"',
+        ),
         "groups.json": (
             b'{"distributedInfo": {"pg_config": ' + config + b'}, "traceEvents": [' + _GOOD + b"]}", "1 1 0",
         ),

@@ -16,7 +16,7 @@ import pytest
 from formats.test_nsys_recipe import SCHEMA, _file, _range
 from hostile import mutations
 from hostile.consuming import within
-from hostile.seeds import Seed, reshaped, seeds
+from hostile.seeds import Seed, case, reshaped, seeds
 from hostile.test_mutated_dumps import N_CASES, for_each
 from longpole.errors import LongpoleError
 from longpole.report import of_run, postmortem, postmortem_page
@@ -34,7 +34,7 @@ def test_a_run_of_odd_values_is_analyzed_and_drawn(tmp_path: Path, name: str) ->
         folder.mkdir()
         try:
             with within(120):
-                whole_way(folder, seed, Random(f"{name} {number}"))
+                whole_way(folder, seed, case(name, number))
         finally:
             shutil.rmtree(folder)
 
@@ -96,7 +96,8 @@ def test_a_recipe_of_times_that_no_clock_has_is_analyzed(tmp_path: Path) -> None
 
 _COUNTS = """
 SELECT path, n_events, n_stored, n_skipped, n_dropped, n_rows
-FROM dumps LEFT JOIN (SELECT run, rank, count(*) AS n_rows FROM events WHERE category <> 'step' GROUP BY ALL) USING (run, rank)
+FROM dumps
+LEFT JOIN (SELECT run, rank, count(*) AS n_rows FROM events WHERE category <> 'step' GROUP BY ALL) USING (run, rank)
 WHERE error IS NULL
 """
 

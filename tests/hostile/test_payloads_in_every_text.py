@@ -117,7 +117,10 @@ def test_an_answer_on_a_terminal_has_no_escapes(
 
 
 def test_an_answer_in_json_is_json_whatever_its_texts_hold(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    sql = "SELECT 'a\u2028b\u0085c' || chr(11) || chr(28) || '\"\\' || chr(10) AS a, 1 AS n UNION ALL SELECT 'z', 2 ORDER BY n"
+    sql = (
+        "SELECT 'a\u2028b\u0085c' || chr(11) || chr(28) || '\"\\' || chr(10) AS a, 1 AS n"
+        " UNION ALL SELECT 'z', 2 ORDER BY n"
+    )
 
     assert cli.main(["query", sql, "--format", "json", "--store", store.url]) == 0
 
@@ -128,8 +131,8 @@ def test_an_answer_in_json_is_json_whatever_its_texts_hold(store: Store, capsys:
 
 def test_an_answer_in_csv_has_no_formula_and_every_row(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     sql = (
-        "SELECT * FROM (VALUES ('=1+1', 1), ('+1-2', 2), ('-2', 3), ('-1.5e-3', 4), ('@SUM(A1)', 5), (chr(9) || '=1', 6),"
-        " ('a=1', 7), (NULL, 8), ('-2+3|x', 9), ('＝1', 10)) t(\"=a\", n) ORDER BY n"
+        "SELECT * FROM (VALUES ('=1+1', 1), ('+1-2', 2), ('-2', 3), ('-1.5e-3', 4), ('@SUM(A1)', 5),"
+        " (chr(9) || '=1', 6), ('a=1', 7), (NULL, 8), ('-2+3|x', 9), ('＝1', 10)) t(\"=a\", n) ORDER BY n"
     )
 
     assert cli.main(["query", sql, "--format", "csv", "--store", store.url]) == 0

@@ -57,6 +57,19 @@ def number(value: Any) -> int | None:
 
 def expected_row(event: dict[str, Any]) -> dict[str, Any]:
     args = event.get("args", {})
+    if event["ph"] == "i":
+        return dict.fromkeys(RAW_SCHEMA.names) | {
+            "category": "memory",
+            "name": "[memory]",
+            "start_ns": int(Decimal(event["ts"]) * 1000),
+            "duration_ns": 0,
+            "device": None if args["Device Type"] == 0 else args["Device Id"],
+            "process": event["pid"],
+            "thread": event["tid"],
+            "n_bytes": args["Bytes"],
+            "allocated_bytes": args.get("Total Allocated"),
+            "reserved_bytes": args.get("Total Reserved"),
+        }
     ids = [event["pid"], event["tid"]]
     labels = [value for value in ids if isinstance(value, str) and number(value) is None]
     group = args.get("Process Group Name", args.get("Process Group ID"))
@@ -94,6 +107,8 @@ def expected_row(event: dict[str, Any]) -> dict[str, Any]:
         "comm_source_rank": args.get("Src Rank"),
         "comm_target_rank": args.get("Dst Rank"),
         "inputs": inputs(event["name"], args),
+        "allocated_bytes": None,
+        "reserved_bytes": None,
     }
 
 
@@ -114,19 +129,17 @@ def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 def test_every_row_equals_the_reference(dump: Path) -> None:
     document = json.loads(gzip.decompress(dump.read_bytes()), parse_float=Decimal)
     events = document["traceEvents"]
-    complete = [event for event in events if event["ph"] == "X"]
-    skipped = Counter(
-        "memory" if event.get("name") == "[memory]" else SKIPPED[event["ph"]] for event in events if event["ph"] != "X"
-    )
+    stored = [event for event in events if event["ph"] == "X" or event.get("name") == "[memory]"]
+    skipped = Counter(SKIPPED[event["ph"]] for event in events if event["ph"] != "X" and event["name"] != "[memory]")
 
     table, facts = read(dump, ReadOptions(threads=2, keep_python=True))
 
     assert table.schema == RAW_SCHEMA
-    expected = columns_of([expected_row(event) for event in complete])
+    expected = columns_of([expected_row(event) for event in stored])
     for name in RAW_SCHEMA.names:
         assert table[name].to_pylist() == expected[name], name
     assert facts.n_events == len(events)
-    assert facts.n_stored == len(complete)
+    assert facts.n_stored == len(stored)
     assert dict(facts.skipped) == dict(skipped)
     assert (facts.n_dropped, facts.n_salvaged, facts.n_rounded, facts.n_bad_times) == (0, 0, 0, 0)
     assert not facts.is_truncated

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from formats.nsys_files import as_folder
+from longpole.discover import find
+from longpole.formats import ReadOptions, nsys_folder
+from longpole.formats.sqlite_dump import SqliteReader
 from longpole.session import Session
 from longpole.store import Store
 from pipeline_inline import make_run
@@ -80,3 +86,22 @@ def test_the_kernels_of_both_ranks_are_one_collective_each(export: Session) -> N
     found = _rows(export, "SELECT count(*), min(n_present), bool_and(is_complete) FROM collective_instances")
 
     assert found == [(33, 2, True)]
+
+
+def test_a_folder_of_parquet_with_the_same_tables_gives_the_same_rows(traces: Path, tmp_path: Path) -> None:
+    database = traces / "nsys-2x" / "before.sqlite"
+    folder = as_folder(database, tmp_path / "before_pqtdir")
+    (candidate,) = find([str(folder)])
+    own: list[pa.Table] = []
+    others: list[pa.Table] = []
+
+    with database.open("rb") as file:
+        facts = SqliteReader().read(file, database.name, own.append, ReadOptions())
+    told = nsys_folder.read(
+        nsys_folder.local_tables(candidate.parts, tmp_path), candidate.name, others.append, ReadOptions()
+    )
+
+    assert pa.concat_tables(own).num_rows == 32_249
+    assert pa.concat_tables(others).equals(pa.concat_tables(own))
+    assert facts.schema == "nsys SQLite 3.25.0, Nsight Systems 2026.2.1.210"
+    assert told == replace(facts, schema="nsys Parquet 3.25.0, Nsight Systems 2026.2.1.210")

@@ -18,6 +18,7 @@ CREATE TABLE runs (run VARCHAR, world_size INTEGER, n_ranks INTEGER, n_steps BIG
 CREATE TABLE ranks (run VARCHAR, rank INTEGER, host VARCHAR, device_index INTEGER, device_name VARCHAR,
     process BIGINT, dp INTEGER, pp INTEGER, is_recorded BOOLEAN);
 CREATE TABLE dumps (run VARCHAR, dump VARCHAR, path VARCHAR, format VARCHAR, schema VARCHAR, rank INTEGER,
+    device_index INTEGER, device_memory_bytes BIGINT,
     n_bytes BIGINT, n_events BIGINT, n_stored BIGINT, n_skipped BIGINT, n_dropped BIGINT, n_salvaged BIGINT,
     n_rounded BIGINT, is_truncated BOOLEAN, verdict VARCHAR, error VARCHAR);
 CREATE TABLE rank_steps (run VARCHAR, rank INTEGER, capture BIGINT, step BIGINT, start_ns BIGINT, end_ns BIGINT,
@@ -54,7 +55,7 @@ CREATE TABLE run_coverage (run VARCHAR, "check" VARCHAR, expected BIGINT, found 
 _EMPTY = (
     *("run_mfu", "step_ledger", "run_whatif", "run_opportunities"),
     *("pipeline_stages", "step_exchanges", "group_transfers", "groups"),
-    *("step_mfu", "collective_instances", "step_stages"),
+    *("step_mfu", "collective_instances", "step_stages", "rank_memory"),
 )
 """Views made of their headers alone."""
 

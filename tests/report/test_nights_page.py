@@ -19,7 +19,7 @@ def gate(run: str, verdict: str, name: str = "step_time_ns", value: float | None
 
 def trend() -> Trend:
     """Return three runs of a job, the last slower, and one of no job."""
-    runs = tuple(Placed(f"r{n}", HOSTILE, "w", n, n + 1, 2, 4, "ok") for n in range(3))
+    runs = tuple(Placed(f"r{n}", HOSTILE, "w", n, n + 1, "ok") for n in range(3))
     times = (750e6, 752e6, 812e6)
     measures = [
         Measured(f"r{n}", "step_time_ns", time, "r0" if n else None, 750e6 if n else None, n, 1e6 if n else None,
@@ -27,7 +27,7 @@ def trend() -> Trend:
         for n, time in enumerate(times)
     ]  # fmt: skip
     measures += [Measured(f"r{n}", "mfu_ratio", 0.4, None, None, 0, None, None, "ok") for n in range(3)]
-    alone = Placed("alone", None, None, 9, 1, 1, 1, "doubts")
+    alone = Placed("alone", None, None, 9, 1, "doubts")
     gates = (gate("r1", "passed"), gate("r2", "failed"), gate("r2", "n/a: no model is told", "mfu_ratio", None))
     hosts = (Host("h1", 3, 2, 1.5, ("host",), ("r0", "r2"), "slow in several runs"),)
     return Trend((*runs, alone), tuple(measures), gates, hosts)
@@ -114,7 +114,7 @@ def test_a_job_s_table_has_its_latest_run_first() -> None:
 
     cells = [" ".join(td.get_text().split()) for td in tables[0].select_one("tbody tr").find_all(["th", "td"])]  # type: ignore[union-attr]
     assert cells[:5] == ["r2", "3", "changed", "812.0 ms worse", "40.0 %"]
-    assert cells[9] == "+8.3 % from r0 and 1 before: worse"
+    assert cells[10] == "+8.3 % from r0 and 1 before: worse"
     assert [a["href"] for a in tables[0].select("a")] == ["runs/r2.html", "compare/r2.html", "runs/r1.html"]
     assert "slow in several runs" in tables[-1].get_text()
 

@@ -11,7 +11,7 @@ import pytest
 from evaluation import analyzed, annotation, connection, dump_rows, evaluate, link, rows, step
 from longpole import catalog
 
-GIVEN = ("rank_step_classes", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
+GIVEN = ("rank_step_classes", "rank_memory", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 CLASSES = "SELECT class, n_steps, duration_ns, wall_ratio, evidence FROM run_goodput ORDER BY class"
 
@@ -27,6 +27,7 @@ def measured(
     dumps: Sequence[dict[str, Any]] = (),
     coverage: Sequence[dict[str, Any]] = (),
     windows: Sequence[dict[str, Any]] = (),
+    memory: Sequence[dict[str, Any]] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Return the scope `measures` of a run with these rows."""
     con = connection()
@@ -40,6 +41,7 @@ def measured(
         ("rank_step_classes", classes),
         ("run_coverage", coverage),
         ("rank_steps", windows),
+        ("rank_memory", memory),
     ):
         for row in given:
             insert(con, table, **row)
@@ -182,8 +184,22 @@ def test_the_measures_of_a_run_and_what_its_steps_say_of_their_noise() -> None:
         {"check": "ranks", "expected": 4, "found": 3, "verdict": "1: ranks without a dump"},
         {"check": "events", "expected": 10, "found": 9, "verdict": "1: events dropped"},
     ]
+    memory = [
+        {"rank": rank, "step": step, "device": device, "peak_allocated_bytes": peak}
+        for rank, step, device, peak in (
+            (0, 1, 4, 30),
+            (1, 1, 0, 60),
+            (1, 2, 0, 40),
+            (1, None, 0, 99),
+            (0, 2, None, 99),
+        )
+    ]
+    dumps = [
+        {"rank": 0, "device_index": 4, "device_memory_bytes": 50},
+        {"rank": 1, "device_index": 0, "device_memory_bytes": 80},
+    ]
     found = rows(
-        measured(steps, coverage=coverage, windows=windows),
+        measured(steps, coverage=coverage, windows=windows, memory=memory, dumps=dumps),
         "SELECT measure, value, round(noise, 4), n_steps, reason FROM run_measures ORDER BY measure",
     )
 
@@ -192,6 +208,8 @@ def test_the_measures_of_a_run_and_what_its_steps_say_of_their_noise() -> None:
         # Two steps of 0.1 and 0.3: a standard deviation of 0.1414, by the root of two.
         ("exposed_comm_ratio", 0.2, 0.1, 2, None),
         ("goodput_ratio", 1.0, None, None, None),
+        # Of steps 0.75 and 0.5: the standard error is half their difference. Neither the host's nor what no step has.
+        ("memory_ratio", 0.75, 0.125, 2, None),
         ("mfu_ratio", None, None, None, "no model is told"),
         # Deviations from 115 are 15, 5, 5, 15, their median 10: 1.2533 x 1.4826 x 10 / 2.
         ("step_time_ns", 110.0, 9.2907, 4, None),

@@ -202,10 +202,14 @@ def test_facts_survive_as_json() -> None:
     assert facts["rank"] == 3
 
 
-@pytest.mark.parametrize("scenario", ["worked-late-input", "idle-causes", "cpu", "training", "mesh"])
+@pytest.mark.parametrize("scenario", ["worked-late-input", "idle-causes", "cpu", "training", "graphs", "mesh"])
 def test_both_forms_of_a_run_hold_the_same_events(scenario: str, tmp_path: Path) -> None:
     """The profiler's text has one row more: the span it recorded."""
-    sizes: dict[str, dict[str, Any]] = {"training": {"ranks": 2, "steps": 3}, "mesh": {"ranks": 16, "steps": 2}}
+    sizes: dict[str, dict[str, Any]] = {
+        "training": {"ranks": 2, "steps": 3},
+        "graphs": {"ranks": 2, "steps": 2},
+        "mesh": {"ranks": 16, "steps": 2},
+    }
     size = sizes.get(scenario, {})
     text = write(scenario, tmp_path / "text", gzip=True, **size)
     parquet = write(scenario, tmp_path / "parquet", form="events", **size)

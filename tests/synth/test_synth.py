@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from longpole.errors import UsageError
-from longpole.synth import SCENARIOS, write
+from longpole.synth import SCENARIOS, Part, write
 
 MS = 1_000_000
 WORKED = ["worked", "worked-contended", "worked-late-input"]
 SMALL: dict[str, dict[str, Any]] = {
     "training": {"ranks": 2, "steps": 2},
+    "graphs": {"ranks": 2, "steps": 2},
     "mesh": {"ranks": 8, "steps": 2},
     "healthy": {"ranks": 2, "steps": 2},
     "slow-exchange": {"ranks": 2, "steps": 2},
@@ -306,6 +308,30 @@ def test_a_long_run_is_the_same_as_its_parts(tmp_path: Path) -> None:
 
     assert len(long["steps"]) == 150
     assert long["rank_steps"][:10] == short["rank_steps"][:10]
+
+
+@pytest.mark.parametrize("scenario", ["training", "mesh", "straggler-link"])
+@pytest.mark.parametrize("form", ["kineto", "events"])
+def test_a_run_made_in_parts_is_the_run_made_at_once(
+    scenario: str, form: Literal["kineto", "events"], tmp_path: Path
+) -> None:
+    """Three parts of eight ranks; each task works out all ranks and writes its own."""
+    ran: list[tuple[int, ...]] = []
+
+    def run_tasks(task: Callable[[Part], list[Path]], parts: list[Part]) -> list[list[Path]]:
+        ran.extend(part.chosen for part in parts)
+        return [task(part) for part in parts]
+
+    write(scenario, tmp_path / "once", form=form, ranks=8, steps=1)
+    paths = write(scenario, tmp_path / "parts", form=form, ranks=8, steps=1, n_parts=3, run_tasks=run_tasks)
+
+    assert ran == [(0, 1), (2, 3, 4), (5, 6, 7)]
+    assert [path.name.partition(".")[0] for path in paths] == [f"rank{rank}" for rank in range(8)]
+    once, parts = (
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("once", "parts")
+    )
+    assert len(once) == 9
+    assert parts == once
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from longpole.analyze import analyze_run
-from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, WhatIfOption, Work, open_store
+from longpole.cli.options import ClusterFlags, RunArgument, StoreOption, WhatIfOption, Work
+from longpole.store import store_at
 
 
 def analyze(
@@ -19,7 +20,7 @@ def analyze(
     Example: longpole analyze nightly-2117
     """
     console = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     target.manifest(run)
     with Work(cluster.options(), console) as work, target.lock(run):
         manifest = analyze_run(

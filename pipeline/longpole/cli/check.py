@@ -7,12 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from longpole import catalog
-from longpole.cli.options import RunArgument, StoreOption, open_store
+from longpole.cli.options import RunArgument, StoreOption
 from longpole.config import parse
 from longpole.errors import GateError
 from longpole.report import nights
 from longpole.session import Session
-from longpole.store import Store
+from longpole.store import Store, store_at
 from longpole.text import one_line
 
 
@@ -30,7 +30,7 @@ def check(
 
     Example: longpole check nightly-2117
     """
-    target = open_store(store)
+    target = store_at(store)
     broken = _rules(target, run)
     failed = _gates(target, run, baseline)
     facts = [f"run {run!r} breaks {broken} rules"] if broken else []

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from longpole.cli.options import StoreOption, open_store
+from longpole.cli.options import StoreOption
 from longpole.errors import UsageError
 from longpole.report import changes
 from longpole.report import compare as comparisons
 from longpole.session import Session
-from longpole.store import Store
+from longpole.store import Store, store_at
 from longpole.units import parse_bytes
 
 
@@ -28,7 +28,7 @@ def compare(
 
     Example: longpole compare nightly-2116 nightly-2117
     """
-    found = compared(open_store(store), base, new, memory=parse_bytes(memory))
+    found = compared(store_at(store), base, new, memory=parse_bytes(memory))
     print(comparisons.json_text(found) if format == "json" else changes.text(found))
 
 

@@ -6,15 +6,12 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from longpole.cli.options import RunArgument, StoreOption, open_store
-from longpole.errors import UsageError
+from longpole.cli.options import RunArgument, StoreOption, check_step
 from longpole.report import explain as paths
 from longpole.report import story
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.units import parse_bytes
-
-_MOST_STEP = 10**15
-"""No marker has a greater number."""
 
 
 def explain(
@@ -30,9 +27,8 @@ def explain(
 
     Example: longpole explain nightly-2117 --step 104
     """
-    if step is not None and not 0 <= step <= _MOST_STEP:
-        raise UsageError(f"--step {step} is no step's number", "Give one that the run has, as --step 104.")
-    target = open_store(store)
+    check_step(step)
+    target = store_at(store)
     target.manifest(run)
     with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
         told = paths.build(session.con, run, step)

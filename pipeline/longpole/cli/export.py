@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -16,10 +14,11 @@ from isal import isal_zlib
 from longpole import export as traces
 from longpole import timeline_trace, timelines
 from longpole.chrome_trace import MARK, Sink, Written
-from longpole.cli.options import Log, RunArgument, StoreOption, open_store, parse_steps, progress, stderr
-from longpole.errors import LongpoleError, UsageError
+from longpole.cli.options import Log, RunArgument, StoreOption, parse_steps, progress, stderr
+from longpole.cli.output import output_path, whole_file
+from longpole.errors import UsageError
 from longpole.session import Session
-from longpole.store import refuse_pruned
+from longpole.store import refuse_pruned, store_at
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -52,16 +51,16 @@ def export(
     """
     console = stderr()
     wanted_steps, wanted_ranks = parse_steps(steps), _ranks(ranks)
-    target = open_store(store)
+    target = store_at(store)
     manifest = target.manifest(run)
     refuse_pruned(manifest, "a trace")
     has_ops = bool(manifest.of(timelines.TABLE))
-    path = _trace_path(output, f"{run}.trace.json.gz", force=force)
+    path = output_path(output, f"{run}.trace.json.gz", "trace", _begins_as_ours, force=force)
     if has_ops:
         with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
             chosen = timeline_trace.choose(session.con, run, wanted_steps, wanted_ranks)
             with (
-                _whole_file(path) as file,
+                whole_file(path) as file,
                 _sink(file, is_packed=path.suffix == ".gz") as sink,
                 progress(console, "export ranks", len(chosen.ranks)) as advance,
             ):
@@ -71,7 +70,7 @@ def export(
     with Session(target, [run], memory=parse_bytes(memory)) as session, session.explaining():
         choice = traces.choose(session.con, run, wanted_steps, wanted_ranks)
         with (
-            _whole_file(path) as file,
+            whole_file(path) as file,
             _sink(file, is_packed=path.suffix == ".gz") as sink,
             progress(console, "export ranks", len(choice.ranks)) as advance,
         ):
@@ -105,44 +104,14 @@ def _ranks(text: str | None) -> list[int] | None:
     return sorted(found)
 
 
-def _trace_path(output: str | None, default: str, *, force: bool) -> Path:
-    """Return where the trace goes.
-
-    Raises:
-        LongpoleError: Something that is no trace of longpole's lies there, or its folder does not exist.
-    """
-    path = Path(output or default)
-    if path.is_dir():
-        raise LongpoleError(f"{path} is a folder", "Name a file with -o.")
-    if not path.parent.is_dir():
-        raise LongpoleError(f"the folder {path.parent} does not exist", "Make it, or name another file with -o.")
-    if path.exists() and not force and not _begins_as_ours(path):
-        raise LongpoleError(f"{path} exists and is no trace of longpole's", "Use --force to overwrite it.")
-    return path
-
-
-def _begins_as_ours(path: Path) -> bool:
+def _begins_as_ours(head: bytes) -> bool:
     mark = MARK.encode("ascii")
-    with path.open("rb") as file:
-        head = file.read(4096)
     if head.startswith(b"\x1f\x8b"):
         try:
             head = isal_zlib.decompressobj(wbits=_GZIP).decompress(head, len(mark))
         except isal_zlib.IsalError:  # type: ignore[misc]  # the stubs call the class an instance
             return False
     return head.startswith(mark)
-
-
-@contextlib.contextmanager
-def _whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that is at `path` when all went well, and nowhere when not."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with beside.open("wb") as file:
-            yield file
-        os.replace(beside, path)  # noqa: PTH105  atomic on every platform
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

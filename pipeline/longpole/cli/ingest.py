@@ -8,13 +8,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from longpole import config as run_config
-from longpole import flights, timelines, topology
-from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
+from longpole import flights, telemetry, timelines, topology
+from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
 from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
 from longpole.formats.probe import refusal_of
 from longpole.ingest import ingest_run
-from longpole.store import Manifest, RankPlace, Store, check_run_name
+from longpole.store import Manifest, RankPlace, Store, check_run_name, store_at
 from longpole.text import printable
 
 DumpsArgument = Annotated[list[str], Parameter(help="Dumps: files, folders, patterns or URLs.")]
@@ -30,7 +30,13 @@ RankOption = Annotated[
 ]
 
 
-_HELD = {"events": "events", timelines.TABLE: "ops", flights.TABLE: "flight records"}
+_HELD = {
+    "events": "events",
+    "memory_events": "allocations",
+    timelines.TABLE: "ops",
+    flights.TABLE: "flight records",
+    telemetry.TABLE: "telemetry",
+}
 """What the files of each of SOURCES hold, in words."""
 
 _HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands
@@ -51,7 +57,7 @@ def ingest(
     Example: longpole ingest dumps/ --name nightly-2117
     """
     console = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     run = check_run_name(name or run_name(dumps))
     with Work(cluster.options(), console) as work, target.lock(run):
         manifest = read_into(target, run, dumps, config, rank_from, work, console)

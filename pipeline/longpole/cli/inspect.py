@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
-from longpole import flights, timelines
+from longpole import flights, scratch, telemetry, timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
-from longpole.formats import ReadOptions, reader_for
+from longpole.formats import ReadOptions, nsys_folder, reader_for
 from longpole.formats.probe import head_of
 from longpole.text import one_line
 from longpole.units import bytes_text, duration_text
@@ -29,12 +30,23 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
         print(f"{one_line(candidate.name)}  ({bytes_text(candidate.n_bytes)})")
         tally = _Tally()
         try:
+            if candidate.parts:
+                with scratch.folder() as folder:
+                    tables = nsys_folder.local_tables(candidate.parts, Path(folder))
+                    facts = nsys_folder.read(tables, candidate.name, tally.add, ReadOptions())
+                for line in _lines(facts, tally, candidate.name):
+                    print(f"  {one_line(line)}")
+                continue
             if timelines.is_timeline(candidate.url):
                 for line in timelines.described(candidate.url, candidate.name):
                     print(f"  {one_line(line)}")
                 continue
             if flights.is_flight(candidate.url):
                 for line in flights.described(candidate.url, candidate.name):
+                    print(f"  {one_line(line)}")
+                continue
+            if telemetry.is_telemetry(candidate.url):
+                for line in telemetry.described(candidate.url, candidate.name):
                     print(f"  {one_line(line)}")
                 continue
             with fsspec.open(candidate.url, "rb") as file:

@@ -16,13 +16,13 @@ from longpole import __version__, night, remote
 from longpole.analyze import analyze_run, is_analyzed
 from longpole.cli.compare import compared
 from longpole.cli.ingest import read_files
-from longpole.cli.options import ClusterFlags, Log, StoreOption, Work, open_store
-from longpole.cli.report import page_path, write_page
+from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
+from longpole.cli.output import page_path, write_page
 from longpole.config import parse
 from longpole.errors import GateError, LongpoleError, UsageError
 from longpole.report import compare_page, nights, nights_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
-from longpole.store import Store
+from longpole.store import Store, store_at
 from longpole.text import one_line, printable
 from longpole.units import parse_duration
 
@@ -62,7 +62,7 @@ def nightly(
     Example: longpole nightly /data/dumps --store /data/longpole -o /data/pages
     """
     log = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     seconds = parse_duration(settle, least_ns=0) / 1e9
     folder = _folder(output)
     if baseline is not None and baseline not in target.runs():
@@ -89,6 +89,8 @@ def _pause(seconds: float) -> None:
 
 
 def _folder(output: str) -> Path:
+    if "://" in output:
+        raise UsageError(f"-o {output} is a URL", "Pages are files: name a folder of this machine, and copy it.")
     folder = Path(output)
     try:
         for inside in ("runs", "compare"):
@@ -164,9 +166,9 @@ def _tell(
             _write_comparison(store, base, entry.run, folder, log)
     pages = frozenset(str(path.relative_to(folder)) for path in folder.glob("*/*.html"))
     verdict = nights.judge(entries, trend, root=root, pages=pages)
-    write_page(folder / "index.html", nights_page.render(verdict, trend, tool_version=__version__))
-    write_page(folder / "verdict.json", nights.to_json(verdict, tool_version=__version__))
-    write_page(folder / "junit.xml", nights.to_junit(verdict))
+    _write_new(folder / "index.html", nights_page.render(verdict, trend, tool_version=__version__))
+    _write_new(folder / "verdict.json", nights.to_json(verdict, tool_version=__version__))
+    _write_new(folder / "junit.xml", nights.to_junit(verdict))
     counts = {status: sum(e.status == status for e in entries) for status in nights.STATUSES}
     log.milestone(
         "night done",
@@ -176,6 +178,16 @@ def _tell(
     )
     print(folder / "index.html")
     return told, verdict
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file unless it says just that: what copies or serves the folder sees that nothing is new."""
+    try:
+        if path.read_bytes() == text.encode("utf-8", errors="replace"):
+            return
+    except FileNotFoundError:
+        pass
+    write_page(path, text)
 
 
 def _write_run_page(store: Store, run: str, path: Path) -> None:

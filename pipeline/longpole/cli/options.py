@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
@@ -14,10 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, run_all
+from longpole.cluster import ClusterOptions, connect, dashboard_of, has_workers, is_this_machine, run_all
 from longpole.errors import UsageError
-from longpole.store import Store
 from longpole.units import parse_bytes
 
 T = TypeVar("T")
@@ -86,14 +87,21 @@ class ClusterFlags:
         return Log(self.log_format)
 
 
-def open_store(url: str | None) -> Store:
-    """Return the store that the option, the environment or the default names."""
-    return Store(url or os.environ.get("LONGPOLE_STORE") or "./longpole-store")
-
-
 def stderr() -> Log:
     """Return where a command without options of its own writes progress and notes."""
     return Log()
+
+
+def print_table(table: Table, *, above: Sequence[str] = (), below: Sequence[str] = (), width: int = 160) -> None:
+    """Print a table between lines of text: as wide as the terminal, piped `width`; no line ends in blanks."""
+    console = Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else width)
+    with console.capture() as capture:
+        for line in above:
+            console.print(line, soft_wrap=True)
+        console.print(table)
+        for line in below:
+            console.print(line, soft_wrap=True)
+    sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
 
 
 class Work:
@@ -121,8 +129,7 @@ class Work:
 
     def threads_for(self, n_tasks: int) -> int:
         """Return the threads a task may use here: the cores that fewer tasks than cores leave free."""
-        is_local = self._options.scheduler is None and self._options.scheduler_file is None
-        return max(1, (os.cpu_count() or 1) // max(1, n_tasks)) if is_local else 1
+        return max(1, (os.cpu_count() or 1) // max(1, n_tasks)) if is_this_machine(self._options) else 1
 
     def runner(self, what: str) -> Callable[[Callable[[Any], T], list[Any]], list[T]]:
         """Return a function that runs a task function over tasks and shows `what` it does."""
@@ -161,6 +168,20 @@ def progress(log: Log, what: str, total: int, run: str | None = None) -> Iterato
     ) as progress:
         bar = progress.add_task(told, total=total)
         yield lambda: progress.advance(bar)
+
+
+_MOST_STEP = 10**15
+"""No marker has a greater number."""
+
+
+def check_step(step: int | None) -> None:
+    """Refuse what is no step's number.
+
+    Raises:
+        UsageError: It is below 0 or too large.
+    """
+    if step is not None and not 0 <= step <= _MOST_STEP:
+        raise UsageError(f"--step {step} is no step's number", "Give one that the run has, as --step 104.")
 
 
 def parse_steps(text: str | None) -> tuple[int | None, int | None] | None:

@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
-from rich.console import Console
 from rich.table import Table
 
 from longpole import __version__, presets
-from longpole.cli.options import stderr
+from longpole.cli.options import print_table, stderr
+from longpole.cli.output import page_path, write_page
 from longpole.errors import LongpoleError, UsageError
 from longpole.plan import clocks as four_clocks
 from longpole.plan.buckets import Exchange
@@ -385,25 +385,17 @@ def _show(sheet: Sheet, out: OutputFlags) -> None:
         block = {"question": sheet.question, "given": sheet.given, "answer": sheet.answer, "curve": curve}
         sys.stdout.write(json.dumps(block, indent=1, allow_nan=False) + "\n")
         return
-    console = Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for line in sheet.lines:
         table.add_row(printable(line.what), line.value, printable(line.how))
-    with console.capture() as capture:
-        console.print(printable(sheet.summary), soft_wrap=True)
-        console.print(table)
-        for note in sheet.notes:
-            console.print(f"({note})", soft_wrap=True)
-    sys.stdout.write("\n".join(text.rstrip() for text in capture.get().splitlines()) + "\n")
+    print_table(table, above=[printable(sheet.summary)], below=[f"({note})" for note in sheet.notes])
 
 
 def _write_page(sheet: Sheet, output: str, *, force: bool) -> None:
-    # What draws is loaded only here: most answers are lines on a terminal.
-    from longpole.cli.report import page_path, write_page
-    from longpole.report import plan_page
+    from longpole.report import plan_page  # what draws is loaded only here: most answers are lines on a terminal
 
     path = page_path(output, "", force=force)
     write_page(path, plan_page.render(sheet, tool_version=__version__))

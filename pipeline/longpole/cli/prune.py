@@ -9,8 +9,9 @@ from cyclopts import Parameter
 
 from longpole import retention
 from longpole.analyze import is_analyzed
-from longpole.cli.options import StoreOption, open_store, stderr
+from longpole.cli.options import StoreOption, stderr
 from longpole.errors import LongpoleError, UsageError
+from longpole.store import store_at
 from longpole.units import bytes_text, parse_duration
 
 
@@ -35,7 +36,7 @@ def prune(
         raise UsageError(f"--keep {keep} is no number of runs", "Give 0 or more.")
     age_ns = None if older_than is None else parse_duration(older_than, least_ns=0)
     console = stderr()
-    target = open_store(store)
+    target = store_at(store)
     old = retention.old_runs(target, age_ns=age_ns, keep=keep, now=time.time())
     total = 0
     for run in old:

@@ -14,12 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
-from longpole.cli.options import StoreOption, open_store
+from longpole.cli.options import StoreOption, print_table, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -43,9 +43,9 @@ def query(
     if limit < 1:
         raise UsageError(f"--limit {limit} shows nothing", "Give a number of rows from 1.")
     text = sys.stdin.read() if sql == "-" else sql
-    with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+    with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
         if print_answer(session, session.sql(text), format, limit=limit) > limit and format == "table":
-            Console(stderr=True).print(f"(the first {limit} rows; --limit N shows more)")
+            stderr().print(f"(the first {limit} rows; --limit N shows more)")
 
 
 def print_answer(session: Session, answer: duckdb.DuckDBPyRelation, form: Format, *, limit: int) -> int:
@@ -154,20 +154,12 @@ def _json(value: object) -> str:
 
 def _print_table(answer: duckdb.DuckDBPyRelation, limit: int) -> int:
     rows = answer.limit(limit + 1).fetchall()
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False)
     for name, kind in zip(answer.columns, answer.types, strict=True):
         table.add_column(printable(name), justify="right" if str(kind) in _NUMERIC else "left", overflow="fold")
     for row in rows[:limit]:
         table.add_row(*("" if v is None else printable(str(v)) for v in row))
-    is_terminal = sys.stdout.isatty()
-    # Piped, a row stays one line however long a kernel's name is.
-    console = Console(markup=False, highlight=False, emoji=False, width=None if is_terminal else 100_000)
-    if is_terminal:
-        console.print(table)
-    else:
-        with console.capture() as capture:
-            console.print(table)
-        sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
+    print_table(table, width=100_000)  # piped, a row stays one line however long a kernel's name is
     return len(rows)
 
 

@@ -9,10 +9,11 @@ import duckdb
 from cyclopts import Parameter
 
 from longpole import catalog
-from longpole.cli.options import StoreOption, open_store, stderr
+from longpole.cli.options import StoreOption, stderr
 from longpole.cli.query import Format, print_answer
 from longpole.errors import UsageError
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.text import printable
 from longpole.units import parse_bytes
 
@@ -47,7 +48,7 @@ def recipes(
         print(recipe.text, end="")
         return
     values = _values(recipe, set or [])
-    with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+    with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
         n_rows = print_answer(session, session.sql(recipe.sql, values), format, limit=values["rows"])
     if n_rows == 0 and recipe.when_empty:
         stderr().print(f"No rows. There are none {recipe.when_empty}")

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import uuid
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from longpole import __version__
 from longpole.cli.compare import compared
-from longpole.cli.options import RunArgument, StoreOption, open_store, parse_steps, stderr
-from longpole.errors import LongpoleError, UsageError
+from longpole.cli.options import RunArgument, StoreOption, check_step, parse_steps, stderr
+from longpole.cli.output import page_path, write_page
+from longpole.errors import UsageError
 from longpole.report import compare_page, of_run, postmortem, postmortem_page
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
-from longpole.store import refuse_pruned
+from longpole.store import refuse_pruned, store_at
 
 OutputOption = Annotated[
     str | None,
     Parameter(name=["--output", "-o"], help="Path of the page. Default: RUN.html, of another kind RUN-KIND.html."),
 ]
-
-_MOST_STEP = 10**15
-"""No marker has a greater number."""
-
-_MARK = b'<meta name="generator" content="longpole'
 
 
 def report(
@@ -57,7 +50,7 @@ def report(
         raise UsageError("a comparison needs the run to compare with", "Name it with --baseline.")
     if kind != "compare" and baseline is not None:
         raise UsageError(f"a page of kind {kind} has no baseline", "Leave out --baseline, or ask for --kind compare.")
-    target = open_store(store)
+    target = store_at(store)
     manifest = target.manifest(run)
     if kind == "postmortem":
         refuse_pruned(manifest, "a post-mortem")
@@ -85,34 +78,5 @@ def _span(kind: str, step: int | None, steps: str | None) -> tuple[int | None, i
         raise UsageError(f"a page of kind {kind} is of all steps", "Give --kind postmortem with --step or --steps.")
     if step is not None and steps is not None:
         raise UsageError("--step and --steps say the same twice", "Give one of them.")
-    if step is not None and not 0 <= step <= _MOST_STEP:
-        raise UsageError(f"--step {step} is no step's number", "Give one that the run has, as --step 104.")
+    check_step(step)
     return parse_steps(steps) if step is None else (step, step)
-
-
-def page_path(output: str | None, default: str, *, force: bool) -> Path:
-    """Return where the page goes.
-
-    Raises:
-        LongpoleError: Something that is no page of longpole's lies there, or its folder does not exist.
-    """
-    path = Path(output or default)
-    if path.is_dir():
-        raise LongpoleError(f"{path} is a folder", "Name a file with -o.")
-    if not path.parent.is_dir():
-        raise LongpoleError(f"the folder {path.parent} does not exist", "Make it, or name another file with -o.")
-    if path.exists() and not force:
-        with path.open("rb") as file:
-            if _MARK not in file.read(4096):
-                raise LongpoleError(f"{path} exists and is no page of longpole's", "Use --force to overwrite it.")
-    return path
-
-
-def write_page(path: Path, html: str) -> None:
-    """Write the page whole or not at all."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        beside.write_text(html, encoding="utf-8", errors="replace")
-        os.replace(beside, path)  # noqa: PTH105  atomic on every platform
-    finally:
-        beside.unlink(missing_ok=True)

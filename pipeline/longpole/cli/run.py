@@ -10,12 +10,13 @@ from cyclopts import Parameter
 from longpole import __version__
 from longpole.analyze import analyze_run
 from longpole.cli.ingest import ConfigOption, DumpsArgument, NameOption, RankOption, read_into
-from longpole.cli.options import ClusterFlags, StoreOption, WhatIfOption, Work, open_store
-from longpole.cli.report import OutputOption, page_path, write_page
+from longpole.cli.options import ClusterFlags, StoreOption, WhatIfOption, Work
+from longpole.cli.output import page_path, write_page
+from longpole.cli.report import OutputOption
 from longpole.discover import run_name
 from longpole.report import of_run
 from longpole.session import Session
-from longpole.store import check_run_name
+from longpole.store import check_run_name, store_at
 
 
 def run(
@@ -36,7 +37,7 @@ def run(
     Example: longpole run dumps/ -o page.html
     """
     console = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     chosen = check_run_name(name or run_name(dumps))
     path = page_path(output, f"{chosen}.html", force=force)
     with Work(cluster.options(), console) as work, target.lock(chosen):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longpole import timelines
-from longpole.cli.options import StoreOption, open_store
-from longpole.store import PublishedFile, without_events
+from longpole.cli.options import StoreOption
+from longpole.store import PublishedFile, store_at, without_events
 from longpole.units import bytes_text
 
 
@@ -13,7 +13,7 @@ def runs(*, store: StoreOption = None) -> None:
 
     Example: longpole runs --store /data/longpole
     """
-    target = open_store(store)
+    target = store_at(store)
     total = 0
     for run in target.runs():
         manifest = target.manifest(run)

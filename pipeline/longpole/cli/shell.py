@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from longpole.cli.options import StoreOption, open_store, parse_steps, stderr
+from longpole import scratch
+from longpole.cli.options import StoreOption, parse_steps, stderr
 from longpole.errors import LongpoleError
 from longpole.session import Session
+from longpole.store import store_at
 from longpole.units import bytes_text, parse_bytes
 
 _GUARDS = ("-readonly", "-cmd", ".safe_mode")
@@ -41,9 +42,9 @@ def shell(
             "Get it: pip install duckdb-cli, or https://duckdb.org/install. Meanwhile `longpole query` answers the same"
             " SQL, and `longpole recipes` what people ask most.",
         )
-    with tempfile.TemporaryDirectory(prefix="longpole-") as folder:
+    with scratch.folder() as folder:
         copy = Path(folder) / "longpole.duckdb"
-        with Session(open_store(store), run, memory=parse_bytes(memory)) as session:
+        with Session(store_at(store), run, memory=parse_bytes(memory)) as session:
             session.copy_to(copy, chosen)
         stderr().print(f"{bytes_text(copy.stat().st_size)} copied; `SHOW TABLES` lists the views, .quit ends")
         return _wait_for([client, *_GUARDS, str(copy)])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from longpole.cli.options import stderr
+from longpole.cli.options import ClusterFlags, Work
 from longpole.errors import UsageError
 from longpole.synth import SCENARIOS, write
+
+SMALL_RANK_STEPS = 1_000
+"""Steps of all ranks that this process alone writes: they take two seconds, as starting workers does."""
 
 
 def synth(
@@ -22,6 +26,7 @@ def synth(
     steps: Annotated[int | None, Parameter(help="Steps, where the scenario lets you choose.")] = None,
     gzip: Annotated[bool, Parameter(help="Compress Kineto dumps.")] = False,
     seed: Annotated[int | None, Parameter(help="Of a straggler scenario: another rank, other jitter.")] = None,
+    cluster: ClusterFlags = ClusterFlags(),  # noqa: B008  frozen
 ) -> None:
     """Write one dump per rank and truth.json, the exact answer, beside them.
 
@@ -36,6 +41,21 @@ def synth(
         raise UsageError(f"there is no scenario {scenario!r}", f"Scenarios: {', '.join(SCENARIOS)}.")
     if output is None:
         raise UsageError("no folder is given", "Name one with -o.")
-    paths = write(scenario, Path(output), form=form, ranks=ranks, steps=steps, gzip=gzip, seed=seed)
-    stderr().print(f"wrote {len(paths)} dumps and truth.json")
+    options, log = cluster.options(), cluster.log()
+    size = (ranks or SCENARIOS[scenario].ranks) * (steps or SCENARIOS[scenario].steps)
+    # Each part works out all ranks' times, so on this machine there are no more of them than cores.
+    n_parts = ranks or 1 if options.scheduler or options.scheduler_file else os.cpu_count() or 1
+    with Work(options, log) as work:
+        paths = write(
+            scenario,
+            Path(output),
+            form=form,
+            ranks=ranks,
+            steps=steps,
+            gzip=gzip,
+            seed=seed,
+            n_parts=n_parts if size > SMALL_RANK_STEPS else 1,
+            run_tasks=work.runner("synth") if size > SMALL_RANK_STEPS else None,
+        )
+    log.print(f"wrote {len(paths)} dumps and truth.json")
     print(output)

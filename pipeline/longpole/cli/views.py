@@ -61,7 +61,7 @@ def _columns(name: str) -> list[tuple[str, str, str]]:
     first = [("run", "VARCHAR", "Run.")]
     if relation is None:
         return [*first, *((f.name, _DUCKDB[str(f.type)], f.metadata[b"meaning"].decode()) for f in DUMP_TABLE)]
-    if name == "events":
+    if relation.scope == "dump":
         first.append(("rank", "INTEGER", "Rank."))
     if relation.scope == "fleet":
         first = []

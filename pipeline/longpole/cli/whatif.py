@@ -10,15 +10,14 @@ from typing import Annotated, Any, Literal
 
 import polars as pl
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from longpole import catalog
 from longpole.analyze import analyze_run
-from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Work, open_store, stderr
+from longpole.cli.options import ClusterFlags, Log, RunArgument, StoreOption, Work, print_table, stderr
 from longpole.errors import UsageError
 from longpole.session import Session
-from longpole.store import Store, refuse_pruned
+from longpole.store import Store, refuse_pruned, store_at
 from longpole.text import one_line
 from longpole.units import duration_text, parse_duration
 from longpole.whatif import KINDS, LEAST_RANKS_OF_A_MEDIAN, Answer, Change, Scenario, ask, recorded_ranks
@@ -67,7 +66,7 @@ def whatif(
     Example: longpole whatif nightly-2117 --scale comm=0.5 --fix-rank 3
     """
     console = cluster.log()
-    target = open_store(store)
+    target = store_at(store)
     refuse_pruned(target.manifest(run), "a what-if")
     changes = (
         *(_scaled(text) for text in scale),
@@ -113,7 +112,7 @@ def _price(store: Store, run: str, cluster: ClusterFlags, console: Log, format: 
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for row in rows.iter_rows(named=True):
-        group = f"{row['dimension']} {row['group_key']}"
+        group = one_line(f"{row['dimension']} {row['group_key']}")
         value = "n/a" if row["value_ratio"] is None else f"{row['value_ratio']:.3f}"
         table.add_row(
             row["measure"],
@@ -123,7 +122,7 @@ def _price(store: Store, run: str, cluster: ClusterFlags, console: Log, format: 
             duration_text(row["base_ns"]),
             row["verdict"],
         )
-    Console(highlight=False, width=120).print(table)
+    print_table(table)
 
 
 def _scaled(text: str) -> Change:
@@ -204,7 +203,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
         *(f"change: {one_line(change.in_words())}" for change in scenario),
         f"predicted {duration_text(row['predicted_ns'])}: {_saved(row['saved_ns'])}, speedup {_ratio(row)}",
     ]
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False)
     for name in ("step", "recorded", "predicted", "saved", "speedup"):
         table.add_column(name, justify="right")
     steps = answer.steps.filter(pl.col("scenario") == 1)
@@ -218,7 +217,7 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
             duration_text(measured - predicted) if is_known else "n/a",
             _ratio({"measured_ns": measured, "predicted_ns": predicted}),
         )
-    _write("\n".join(lines), table)
+    print_table(table, above=lines)
     if steps.height > _MOST_STEPS:
         stderr().print(f"(the first {_MOST_STEPS} of {steps.height} steps; --format json has them all)")
 
@@ -226,16 +225,16 @@ def _print_steps(run: str, scenario: Scenario, answer: Answer) -> None:
 def _print_gains(run: str, scenarios: Sequence[Scenario], answer: Answer) -> None:
     base = _total(answer, 0)
     head = f"run {run}: {base['n_steps']} steps, {duration_text(base['measured_ns'])} as recorded; {_allowance(base)}"
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False)
     for name, justify in (("speedup", "right"), ("saved", "right"), ("change", "left")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in _gains(answer):
         words = "; ".join(c.in_words() for c in scenarios[row["scenario"] - 1])
         table.add_row(_ratio(row), duration_text(row["saved_ns"]), one_line(words))
-    if not table.row_count:
-        _write(f"{head}\nno single change asked about would save a thousandth of it", None)
-        return
-    _write(head, table)
+    if table.row_count:
+        print_table(table, above=[head])
+    else:
+        print(f"{head}\nno single change asked about would save a thousandth of it")
 
 
 def _gains(answer: Answer) -> list[dict[str, Any]]:
@@ -265,13 +264,3 @@ def _ratio(row: dict[str, Any]) -> str:
 
 def _saved(ns: int) -> str:
     return f"{duration_text(-ns)} more" if ns < 0 else f"{duration_text(ns)} saved"
-
-
-def _write(text: str, table: Table | None) -> None:
-    is_terminal = sys.stdout.isatty()
-    console = Console(markup=False, highlight=False, emoji=False, width=None if is_terminal else 160)
-    with console.capture() as capture:
-        console.print(text, soft_wrap=True)
-        if table is not None:
-            console.print(table)
-    sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")

@@ -10,6 +10,7 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
+from longpole.config import Chrome
 from longpole.events import DumpFacts
 
 ENTRY_POINTS = "longpole.formats"
@@ -26,6 +27,7 @@ class ReadOptions:
     threads: int = 1  # decoders beside the thread that reads and splits
     keep_python: bool = False  # Python frames are the bulk of some dumps
     scratch: str | None = None  # folder for temporary files; None: the system's own
+    marker: str | None = None  # RE2 pattern of the run's step markers; None: torch.profiler's own
 
 
 class Reader(Protocol):
@@ -47,8 +49,13 @@ class Reader(Protocol):
         ...
 
 
-def reader_for(head: bytes, path: str) -> Reader:
+def reader_for(head: bytes, path: str, chrome: Chrome | None = None) -> Reader:
     """Return the reader of a file that begins with `head` (decompressed, up to 64 KiB); installed ones are asked first.
+
+    Args:
+        head: The file's beginning.
+        path: Its name, for messages and formats without a magic of their own.
+        chrome: How the run's run.toml says that trace events are read; None: as PyTorch's profiler writes them.
 
     Raises:
         DumpError: No reader knows it; the error says what the file is instead.
@@ -57,11 +64,16 @@ def reader_for(head: bytes, path: str) -> Reader:
     # Here, because the readers themselves import this seam.
     from longpole.errors import DumpError
     from longpole.formats import sniff
+    from longpole.formats.chrome import layout_of
+    from longpole.formats.fields import KINETO
     from longpole.formats.kineto import KinetoReader
     from longpole.formats.nsys_recipe import NsysRecipeReader
+    from longpole.formats.rocprofv3_json import RocprofJsonReader
     from longpole.formats.sqlite_dump import SqliteReader
+    from longpole.formats.timers_log import TimersReader
 
-    for reader in (*_installed(), KinetoReader(), NsysRecipeReader(), SqliteReader()):
+    events = KinetoReader(KINETO if chrome is None else layout_of(chrome))
+    for reader in (*_installed(), RocprofJsonReader(), TimersReader(), events, NsysRecipeReader(), SqliteReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))

@@ -93,7 +93,7 @@ class CanonicalReader:
             schema = parquet.schema_arrow
         except DAMAGES as error:
             raise DumpError(
-                f"{path} begins like Parquet but cannot be opened: {_short(error)}",
+                f"{path} begins like Parquet but cannot be opened: {first_line(error)}",
                 "A Parquet file that lost its end cannot be read in part; write or copy it again.",
             ) from None
         facts = _facts(parquet, path)
@@ -116,7 +116,7 @@ class CanonicalReader:
                 if table.num_rows:
                     sink(table)
         except DAMAGES as error:
-            lost = _short(error)
+            lost = first_line(error)
 
         skipped = dict(facts.skipped)
         if n_python:
@@ -145,7 +145,9 @@ def _facts(parquet: pq.ParquetFile, path: str) -> DumpFacts:
     try:
         return msgspec.json.decode(text, type=DumpFacts)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DumpError(f"{path} has a {FACTS_KEY.decode()!r} that cannot be read: {_short(error)}", _CURE) from None
+        raise DumpError(
+            f"{path} has a {FACTS_KEY.decode()!r} that cannot be read: {first_line(error)}", _CURE
+        ) from None
 
 
 def _check_schema(schema: pa.Schema, path: str) -> None:
@@ -169,5 +171,6 @@ def _without_python(table: pa.Table) -> pa.Table:
     return table.filter(pc.fill_null(pc.not_equal(category.cast(pa.string()), "python"), True))
 
 
-def _short(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, at most 200 characters."""
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from longpole.events import RAW_SCHEMA
+from longpole.formats import inputs
+from longpole.formats.layout import Layout, json_type
 
 EVENT_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur")
 """The keys of an event that are read, beside "args"."""
@@ -46,19 +47,6 @@ OTHER_SPELLINGS: dict[str, tuple[str, pa.DataType]] = {
 }
 
 
-def json_type(column: str) -> pa.DataType:
-    """Return the type in which a column of RAW_SCHEMA is read from JSON: its own, with plain text for dictionaries."""
-    declared = RAW_SCHEMA.field(column).type
-    return pa.string() if pa.types.is_dictionary(declared) else declared
-
-
-ARG_FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
-    *((key, column, json_type(column)) for key, column in ARGS.items()),
-    *((key, column, kind) for key, (column, kind) in OTHER_SPELLINGS.items()),
-)
-"""Key, column and JSON type of all of them; a column that comes twice takes what its first key left empty."""
-
-
 _CANONICAL = {
     "kernel": "kernel",
     "concurrent_kernel": "kernel",
@@ -97,6 +85,30 @@ def category(spelling: str) -> str:
     return _CANONICAL.get(lower, lower)
 
 
+MEMORY_NAME = "[memory]"
+"""Name of the instants that record an allocation or a release."""
+
+HOST_TYPE = 0
+"""The "Device Type" of the host's own memory (c10::DeviceType::CPU)."""
+
+KINETO = Layout(
+    name="kineto",
+    args=(
+        *((key, column, json_type(column)) for key, column in ARGS.items()),
+        *((key, column, kind) for key, (column, kind) in OTHER_SPELLINGS.items()),
+    ),
+    category=category,
+    inputs=inputs.Keys("Input type", ("Input Dims", "Input dims", "Input Shapes"), "Concrete Inputs"),
+    memory=(
+        ("Bytes", pa.int64()),
+        ("Device Type", pa.int64()),
+        ("Device Id", pa.int32()),
+        ("Total Allocated", pa.int64()),  # this and the next since 2022
+        ("Total Reserved", pa.int64()),
+    ),
+)
+"""The layout of PyTorch's profiler."""
+
 _PHASES = {
     # what the trace event format says by "ph", for the letters that are no complete event
     "M": "metadata",
@@ -119,9 +131,8 @@ _PHASES = {
 }
 
 COMPLETE = "X"
+HALVES = ("B", "E")
 INSTANTS = ("i", "I", "R")
-MEMORY_NAME = "[memory]"
-"""Name of the instants that record an allocation or a release."""
 
 
 def phase_kind(phase: str) -> str:

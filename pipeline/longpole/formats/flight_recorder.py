@@ -37,6 +37,7 @@ RAW_FLIGHT = pa.schema(
         ("created_ns", pa.int64()),
         ("started_ns", pa.int64()),
         ("completed_ns", pa.int64()),
+        ("duration_ms", pa.float64()),
         ("timeout_ms", pa.int64()),
         ("frame", _TEXT),
     ]
@@ -52,6 +53,7 @@ _LONGEST = 1_024  # characters of a text that is kept
 _LONGEST_RANKS = 64 << 10  # characters of a group's ranks: 10,000 of no pattern
 _MOST_TENSORS = 1_024  # of one record whose sizes are kept
 _MOST_DIMS = 32
+_LONGEST_MS = 1e12
 _CURE = "PyTorch writes such dumps where TORCH_FR_BUFFER_SIZE or TORCH_NCCL_TRACE_BUFFER_SIZE is set; copy it again."
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
@@ -206,6 +208,7 @@ def _row(entry: dict[Any, Any], groups: dict[str, _Group], once: _Once) -> dict[
         "created_ns": _integer(entry.get("time_created_ns")),
         "started_ns": _integer(entry.get("time_discovered_started_ns")),
         "completed_ns": _integer(entry.get("time_discovered_completed_ns")),
+        "duration_ms": _number(entry.get("duration_ms")),
         "timeout_ms": _integer(entry.get("timeout_ms")),
         "frame": once(_frame, entry.get("frames")),
     }
@@ -216,6 +219,15 @@ def _integer(value: object) -> int | None:
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value):
         value = int(value)
     return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _number(value: object) -> float | None:
+    """Return a number that is one; JSON may have it as a text."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,15})?", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _LONGEST_MS else None
 
 
 def _text(value: object) -> str | None:

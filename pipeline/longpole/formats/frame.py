@@ -149,6 +149,17 @@ def origin(frame: Frame) -> Origin:
     )
 
 
+def rank_at(frame: Frame, path: tuple[str, ...]) -> int | None:
+    """Return the rank that stands under these keys, from the outermost object on; what is none is noted."""
+    value: Any = frame.values
+    for key in path:
+        if isinstance(value, str):
+            found = read_object(value.encode("utf-8", "replace"))
+            value = found[0] if found else value
+        value = value.get(key) if isinstance(value, dict) else None
+    return _whole(value, ".".join(path), range(_LARGEST_RANK), frame.notes)
+
+
 _WRITTEN = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 

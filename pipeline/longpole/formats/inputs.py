@@ -12,43 +12,73 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-TYPES_KEY, SHAPES_KEY, VALUES_KEY = "Input type", "Input Dims", "Concrete Inputs"
-KEYS = (TYPES_KEY, SHAPES_KEY, VALUES_KEY, "Input dims", "Input Shapes")
-"""Keys of "args" that are read; the last two are older spellings of the second."""
+_LIST = rb"\"\s*:\s*(\[[\[\]0-9,\s-]*\])"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of "args" that tell an operator's inputs."""
+
+    types: str
+    shapes: tuple[str, ...]  # the first, and other spellings of it
+    values: str
+
+    @property
+    def first(self) -> tuple[str, str, str]:
+        """The keys of a block whose shapes are in quotes, in the order of ARG_TYPES."""
+        return self.types, self.shapes[0], self.values
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All of them, other spellings last."""
+        return (*self.first, *self.shapes[1:])
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """What finds the shapes in the bytes of a block."""
+        spelt = b"|".join(re.escape(key.encode()) for key in self.shapes)
+        return re.compile(rb'"(?:%b)' % spelt + _LIST)
+
 
 LONGEST = 4_096
 """Characters of one such text; a longer one (an optimizer's list of a thousand tensors) is not kept: NULL."""
 
 _TEXTS = pa.list_(pa.string())
-ARG_FIELDS = ((TYPES_KEY, _TEXTS), (SHAPES_KEY, pa.string()), (VALUES_KEY, _TEXTS))
-"""Key and type of each as the engine reads it from a block whose shapes are in quotes."""
+ARG_TYPES = (_TEXTS, pa.string(), _TEXTS)
+"""Type of each of `Keys.first` as the engine reads it from a block whose shapes are in quotes."""
 
-_SHAPES = re.compile(rb'"Input (?:Dims|dims|Shapes)"\s*:\s*(\[[\[\]0-9,\s-]*\])')
 _WRITTEN = r"^\[[\[\]0-9,-]*[0-9][\[\]0-9,-]*\]$"  # a text without any size tells nothing
 _NEED_VALUES = r"conv|_scaled_"
 
 
-def with_quoted_shapes(block: bytes) -> bytes:
+def with_quoted_shapes(block: bytes, keys: Keys) -> bytes:
     """Return the block with every list of shapes as text, under the first spelling of its key.
 
     What is put in quotes holds digits and brackets alone, so no quote or escape can go wrong; text that only looks like
     the key, inside a name, has its quotes escaped and so does not match.
     """
-    known = _Quoted()
-    return _SHAPES.sub(lambda match: known[match[0]], block)
+    known = _Quoted(keys.shapes[0].encode())
+    return keys.pattern.sub(lambda match: known[match[0]], block)
 
 
 class _Quoted(dict[bytes, bytes]):
     """What stands for each text that was matched: a block has tens of thousands of them, and few distinct ones."""
 
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._key = key
+
     def __missing__(self, written: bytes) -> bytes:
-        shapes = written[written.index(b"[") :].translate(None, b" \t\r\n")
-        self[written] = quoted = b'"%b":"%b"' % (SHAPES_KEY.encode(), shapes)
+        colon = written.index(b":", written.index(b'"', 1))
+        shapes = written[written.index(b"[", colon) :].translate(None, b" \t\r\n")
+        self[written] = quoted = b'"%b":"%b"' % (self._key, shapes)
         return quoted
 
 
@@ -81,7 +111,7 @@ def texts(names: pa.Array, types: pa.Array, shapes: pa.Array, values: pa.Array) 
 def texts_of_values(
     names: pa.Array, types: list[Any], shapes: list[Any], values: list[Any], *older: list[Any]
 ) -> pa.Array:
-    """Return the same texts from values of any JSON type, as `KEYS` orders them."""
+    """Return the same texts from values of any JSON type, as `Keys.all` orders them."""
     for other in older:
         shapes = [b if a is None else a for a, b in zip(shapes, other, strict=True)]
     if all(value is None for value in shapes):

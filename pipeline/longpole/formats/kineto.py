@@ -1,4 +1,4 @@
-"""Reads the JSON dumps of PyTorch's profiler, of every generation since 2021, in bounded memory.
+"""Reads JSON of trace events: of PyTorch's profiler of every generation since 2021, or as a layout tells, streaming.
 
 bytes -> blocks of whole events -> rows, in threads -> batches in file order
 """
@@ -17,7 +17,11 @@ from longpole.events import DumpFacts
 from longpole.formats import ReadOptions, Sink, sniff
 from longpole.formats.blocks import LONGEST_EVENT, EventBlocks, NoEventsError
 from longpole.formats.bytestream import ByteStream
-from longpole.formats.frame import Frame, Origin, origin, read_frame
+from longpole.formats.decode import MOST_RANKS
+from longpole.formats.fields import KINETO
+from longpole.formats.frame import Frame, Origin, origin, rank_at, read_frame
+from longpole.formats.halves import Halves
+from longpole.formats.layout import Layout
 from longpole.formats.salvage import Ladder
 from longpole.formats.tally import Decoded, Tally
 from longpole.formats.times import INT64_MAX
@@ -30,7 +34,9 @@ _MOST_ROWS = 200_000
 class KinetoReader:
     """Reads `{"traceEvents": [...]}` and bare lists of trace events."""
 
-    name = "kineto"
+    def __init__(self, layout: Layout = KINETO) -> None:
+        self.name = layout.name
+        self._layout = layout
 
     def recognises(self, head: bytes, path: str) -> bool:
         """Return whether a file that begins with `head` (decompressed, up to 64 KiB) may be such a dump."""
@@ -58,14 +64,22 @@ class KinetoReader:
         blocks = EventBlocks(_chain(head, pieces))
         tally = Tally()
         batches = _Batches(sink)
+        halves = Halves()
         try:
-            for decoded in _decoded(blocks, options):
+            for decoded in _decoded(blocks, self._layout, options):
                 tally.add(decoded.tally)
+                if len(tally.ranks) > MOST_RANKS:
+                    raise DumpError(
+                        f"{path} has events of more than {MOST_RANKS} ranks", "Give dumps of one machine each."
+                    )
                 batches.add(decoded.table)
+                if decoded.halves is not None:
+                    batches.add(halves.joined(decoded.halves, tally))
         except NoEventsError:
             raise DumpError(*sniff.refusal(blocks.header, path)) from None
         batches.flush()
-        return _facts(blocks, stream, tally)
+        halves.end(tally)
+        return _facts(self._layout, blocks, stream, tally)
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -73,9 +87,9 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _decoded(blocks: EventBlocks, options: ReadOptions) -> Iterator[Decoded]:
+def _decoded(blocks: EventBlocks, layout: Layout, options: ReadOptions) -> Iterator[Decoded]:
     """Yield the decoded blocks in file order, with as many at work at once as there are threads."""
-    ladder = Ladder(options.keep_python)
+    ladder = Ladder(layout, options.keep_python)
     n_threads = max(1, options.threads)
     waiting: deque[Future[Decoded]] = deque()
     with ThreadPoolExecutor(n_threads, thread_name_prefix="longpole-decode") as pool:
@@ -117,7 +131,7 @@ class _Batches:
             self._sink(whole.slice(start, _MOST_ROWS))
 
 
-def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
+def _facts(layout: Layout, blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
     frame = read_frame(
         blocks.header,
         blocks.trailer,
@@ -126,15 +140,19 @@ def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
         is_whole=not blocks.n_unkept_trailer,
     )
     told = origin(frame)
+    rank = told.rank if not layout.rank_path else rank_at(frame, layout.rank_path)
+    if len(tally.ranks) == 1:
+        (rank,) = tally.ranks
+    ranks = tuple(sorted(tally.ranks)) if len(tally.ranks) > 1 else ()
     if blocks.n_cut:
         tally.drop(blocks.n_cut, f"the dump ends in the middle of an event, {blocks.n_lost_bytes:,} bytes into it")
     if blocks.n_endless:
         tally.drop(blocks.n_endless, f"no end within {LONGEST_EVENT >> 20} MiB")
     return DumpFacts(
-        format=KinetoReader.name,
-        schema=_schema(told, blocks.is_list, tally.is_of_2021),
+        format=layout.name,
+        schema=_schema(layout, told, blocks.is_list, tally.is_of_2021),
         base_ns=_base(told, frame, tally),
-        rank=told.rank,
+        rank=rank,
         world_size=told.world_size,
         backend=told.backend,
         host=told.host,
@@ -152,14 +170,19 @@ def _facts(blocks: EventBlocks, stream: ByteStream, tally: Tally) -> DumpFacts:
         samples=tuple(tally.samples),
         is_truncated=stream.is_cut or frame.is_cut,
         n_lost_bytes=blocks.n_lost_bytes + frame.n_lost_bytes,
+        processes=ranks,
+        processes_are_ranks=bool(ranks),
         notes=(*_notes(blocks, stream, tally, frame.is_cut), *frame.notes),
     )
 
 
-def _schema(told: Origin, is_list: bool, is_of_2021: bool) -> str:
-    if is_of_2021:
+def _schema(layout: Layout, told: Origin, is_list: bool, is_of_2021: bool) -> str:
+    if layout is not KINETO:
+        version = "trace events as run.toml tells"
+    elif is_of_2021:
         return "kineto 2021"
-    version = "events alone" if is_list else f"kineto {told.schema}" if told.schema is not None else "kineto"
+    else:
+        version = "events alone" if is_list else f"kineto {told.schema}" if told.schema is not None else "kineto"
     return f"{version}, {'absolute time' if told.base_ns is None else 'base time'}"
 
 

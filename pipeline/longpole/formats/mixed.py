@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
@@ -12,17 +13,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from longpole.formats import fields, inputs, times
+from longpole.formats import inputs, times
 from longpole.formats.decode import Parsed, stand_in
+from longpole.formats.fields import KINETO, MEMORY_NAME
+from longpole.formats.layout import Layout
 
-_KEYS = (*(key for key, _, _ in fields.ARG_FIELDS), *inputs.KEYS)
-_NAMES = tuple(f"arg{n}" for n in range(len(_KEYS)))
-_Args: Any = msgspec.defstruct(
-    "_Args",
-    [(name, Any, msgspec.field(default=None, name=key)) for name, key in zip(_NAMES, _KEYS, strict=True)],
-    gc=False,
-)
-_NO_ARGS = _Args()
 _NULL = msgspec.Raw(b"null")
 
 _INTEGER = re.compile(r"\s*(?:[-+]?[0-9]{1,40}(?:\.0*)?|0[xX][0-9a-fA-F]{1,40})\s*", re.ASCII)
@@ -30,50 +25,83 @@ _BEYOND = "Numbers beyond the range of their column, read as NULL"
 _NO_NUMBER = "Values that should be numbers and are none, read as NULL"
 
 
-_ArgsOrNone: Any = _Args | None
-_Event: Any = msgspec.defstruct(
-    "_Event",
-    [
-        *((key, Any, None) for key in ("ph", "cat", "name", "pid", "tid")),
-        *((key, msgspec.Raw, _NULL) for key in ("ts", "dur")),
-        ("args", _ArgsOrNone, None),
-    ],
-    gc=False,
-)
-_events: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[_Event])  # pyright: ignore[reportInvalidTypeForm]
+class _Types:
+    """The types that a block of one layout is decoded to."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.names = tuple(f"arg{n}" for n in range(len(layout.arg_keys)))
+        args: Any = msgspec.defstruct(
+            "_Args",
+            [
+                (name, Any, msgspec.field(default=None, name=key))
+                for name, key in zip(self.names, layout.arg_keys, strict=True)
+            ],
+            gc=False,
+        )
+        args_or_none: Any = args | None
+        event: Any = msgspec.defstruct(
+            "_Event",
+            [
+                *((key, Any, None) for key in ("ph", "cat", "name", "pid", "tid")),
+                *((key, msgspec.Raw, _NULL) for key in ("ts", "dur")),
+                ("args", args_or_none, None),
+            ],
+            gc=False,
+        )
+        self.no_args: Any = args()
+        self.events: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[event])
 
 
-def parse_mixed(block: memoryview | bytes) -> Parsed:
+_types = functools.lru_cache(maxsize=4)(_Types)
+
+
+def parse_mixed(block: memoryview | bytes, layout: Layout = KINETO) -> Parsed:
     """Return the events of a block.
 
     Raises:
         msgspec.MsgspecError, UnicodeDecodeError: It is no strict JSON, or something in it is no event.
         RecursionError: It is nested too deeply.
     """
-    events = _events.decode(b"".join((b"[", block, b"]")))
-    args = [event.args or _NO_ARGS for event in events]
+    types = _types(layout)
+    events = types.events.decode(b"".join((b"[", block, b"]")))
+    args = [event.args or types.no_args for event in events]
     oddities: Counter[str] = Counter()
     columns: dict[str, pa.Array] = {}
-    for name, (_, column, json_type) in zip(_NAMES, fields.ARG_FIELDS, strict=False):  # the keys of shapes are last
+    for name, (_, column, json_type) in zip(types.names, layout.args, strict=False):  # others come behind them
         array = _array(list(map(attrgetter(name), args)), json_type, oddities)
         columns[column] = stand_in(columns[column], array) if column in columns else array
     names = _texts([event.name for event in events])
-    shapes = [list(map(attrgetter(name), args)) for name in _NAMES[len(fields.ARG_FIELDS) :]]
-    columns["inputs"] = inputs.texts_of_values(names, *shapes)
+    n_shapes = len(layout.arg_keys) - len(layout.memory)
+    shapes = [list(map(attrgetter(name), args)) for name in types.names[len(layout.args) : n_shapes]]
+    columns["inputs"] = inputs.texts_of_values(names, *shapes) if shapes else pa.nulls(len(events), pa.string())
+    memory = _memory(events, args, types, layout, oddities)
     process, process_label = _ids([event.pid for event in events], oddities)
     thread, thread_label = _ids([event.tid for event in events], oddities)
-    labels = [a if b is None else b for a, b in zip(thread_label, process_label, strict=True)]
     return Parsed(
         phase=_texts([event.ph for event in events]),
         category=_texts([event.cat for event in events]),
         name=names,
         process=process,
         thread=thread,
-        label=pa.array(labels, pa.string()),
-        start=times.from_texts(_written([event.ts for event in events])),
-        duration=times.from_texts(_written([event.dur for event in events])),
+        process_label=pa.array(process_label, pa.string()),
+        thread_label=pa.array(thread_label, pa.string()),
+        start=times.from_texts(_written([event.ts for event in events]), layout.digits),
+        duration=times.from_texts(_written([event.dur for event in events]), layout.digits),
         args=columns,
+        memory=memory,
         oddities=oddities,
+    )
+
+
+def _memory(
+    events: list[Any], args: list[Any], types: _Types, layout: Layout, oddities: Counter[str]
+) -> tuple[pa.Array, ...]:
+    """Return what allocations say; their keys say other things of other events."""
+    sizes = [told if event.name == MEMORY_NAME else types.no_args for event, told in zip(events, args, strict=True)]
+    names = types.names[len(types.names) - len(layout.memory) :]
+    return tuple(
+        _array(list(map(attrgetter(name), sizes)), json_type, oddities)
+        for name, (_, json_type) in zip(names, layout.memory, strict=True)
     )
 
 

@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
-from longpole.formats.canonical import DAMAGES, CanonicalReader, open_parquet
+from longpole.formats.canonical import DAMAGES, CanonicalReader, first_line, open_parquet
+from longpole.formats.nsys_folder import table_of
+from longpole.formats.rows import WEEK_NS
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")
 _WELCOME = ("Orig Start", "Orig Duration", "PID", "TID", "Rank")
 _BATCH_ROWS = 65_536
-_WEEK_NS = 7 * 24 * 3600 * 10**9
 
 _XLA = re.compile(
     r"(?:^|[#,])hlo_op=(all-gather|all-reduce|reduce-scatter|(?:ragged-)?all-to-all|collective-permute"
@@ -81,6 +82,10 @@ class NsysRecipeReader:
             names = set(parquet.schema_arrow.names)
         except DAMAGES:
             names = set()
+        if table_of(path) is not None:
+            raise DumpError(
+                f"{path} is one table of an Nsight Systems export", "Give the folder that nsys export wrote it to."
+            )
         if not names.issuperset(_NEEDED):
             file.seek(0)
             return CanonicalReader().read(file, path, sink, options)
@@ -98,7 +103,7 @@ class NsysRecipeReader:
                     sink(table)
         except DAMAGES as error:
             raise DumpError(
-                f"{path} is an nvtx_gpu_proj_trace table with a value that it cannot have: {_short(error)}",
+                f"{path} is an nvtx_gpu_proj_trace table with a value that it cannot have: {first_line(error)}",
                 "Run the recipe again: nsys recipe nvtx_gpu_proj_trace --input REPORT.nsys-rep",
             ) from None
         n_dropped = counts.n_timeless + parquet.metadata.num_rows - n_seen
@@ -154,7 +159,7 @@ def _batches(parquet: pq.ParquetFile, columns: list[str], lost: list[str]) -> It
                 return
             batch.validate(full=True)  # untrusted: indices out of range, text that is not UTF-8
         except DAMAGES as error:
-            lost.append(_short(error))
+            lost.append(first_line(error))
             return
         yield batch
 
@@ -230,7 +235,7 @@ def _events(columns: dict[str, pa.Array], collectives: pa.Array, counts: _Counts
     counts.n_bad_times += _sum(
         pc.or_(
             pc.less(table["start_ns"], 0),
-            pc.fill_null(pc.or_(pc.less(table["duration_ns"], 0), pc.greater(table["duration_ns"], _WEEK_NS)), False),
+            pc.fill_null(pc.or_(pc.less(table["duration_ns"], 0), pc.greater(table["duration_ns"], WEEK_NS)), False),
         )
     )
     is_root = pc.and_(is_named, pc.is_null(columns["ParentId"]))
@@ -255,10 +260,6 @@ def _part(**columns: Any) -> pa.Table:
         for f in RAW_SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _sum(values: pa.Array | pa.ChunkedArray) -> int:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from longpole.errors import DumpError
-from longpole.formats.canonical import DAMAGES, open_parquet
+from longpole.formats.canonical import DAMAGES, first_line, open_parquet
 
 RAW_OPS = pa.schema(
     [
@@ -93,7 +93,7 @@ def read_ops(file: BinaryIO, path: str, sink: Callable[[pa.Table], None]) -> int
             arrays = [_cast(batch.column(batch.schema.get_field_index(n)), n, f.type) for n, f in _COLUMNS.items()]
             sink(pa.Table.from_arrays(arrays, schema=RAW_OPS))
     except DAMAGES as error:
-        raise DumpError(f"{path} is an op timeline that cannot be read: {_short(error)}", _CURE) from None
+        raise DumpError(f"{path} is an op timeline that cannot be read: {first_line(error)}", _CURE) from None
     return int(parquet.metadata.num_rows)
 
 
@@ -129,7 +129,7 @@ def read_job(raw: bytes, path: str) -> Job:
     try:
         loaded: Any = yaml.safe_load(raw)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError, OverflowError) as error:
-        raise DumpError(f"{path} is no YAML: {_short(error)}", _META_CURE) from None
+        raise DumpError(f"{path} is no YAML: {first_line(error)}", _META_CURE) from None
     if not isinstance(loaded, dict):
         raise DumpError(f"{path} holds no mapping of names to sizes", _META_CURE)
     sizes: dict[str, int | None] = {}
@@ -147,7 +147,3 @@ def read_job(raw: bytes, path: str) -> Job:
 
 
 _META_CURE = "Sizes are whole numbers from 1, as in `dp_size: 4`; or leave the file out, they are for information."
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -18,7 +18,8 @@ from longpole.errors import DumpError
 from longpole.events import Device, DumpFacts
 from longpole.formats import Sink
 from longpole.formats.rows import Rows, integers, nonzero, texts, triples
-from longpole.formats.sqlite_file import Kind, Lookup, SqliteFile
+from longpole.formats.sqlite_file import SqliteFile
+from longpole.formats.tables import Kind, Lookup
 
 NAME = "rocpd"
 
@@ -79,6 +80,22 @@ def _apart(parts: list[_Recording], path: str) -> set[int]:
             f"{path} has device work of more than {_MOST_RECORDINGS} processes", "Record one machine in one file."
         )
     return processes
+
+
+def is_marker(kind: str) -> bool:
+    """Return whether regions of a kind are the user's own, whose name is what they say."""
+    return "MARKER" in kind
+
+
+def call_category(kind: str, name: str) -> str:
+    """Return the category of a host's region that is no marker: RCCL's calls launch nothing themselves."""
+    is_call = kind.startswith(("HIP", "HSA")) or name.startswith(("hip", "hsa"))
+    return "runtime" if is_call else "annotation"
+
+
+def n_blocks(items: list[int | None], groups: list[int | None]) -> list[int | None]:
+    """Return how many blocks a grid of so many work-items has along one axis."""
+    return [-(-i // g) if i is not None and g else None for i, g in zip(items, groups, strict=True)]
 
 
 class _Extra(msgspec.Struct):
@@ -152,10 +169,7 @@ class _Recording:
                 (row and (row[0] or row[1])) or "(unnamed kernel)" for row in map(self._symbols.row, batch["kernel_id"])
             ]
             items, groups = ([batch[f"{what}_size_{axis}"] for axis in _AXES] for what in ("grid", "workgroup"))
-            blocks = [
-                [-(-i // g) if i is not None and g else None for i, g in zip(item, group, strict=True)]
-                for item, group in zip(items, groups, strict=True)
-            ]
+            blocks = [n_blocks(*pair) for pair in zip(items, groups, strict=True)]
             self.processes.update(p for p in self._pids.first(batch["pid"]) if p is not None)
             self.rows.add(
                 **self._work(batch, "kernel", names, [self._device(a) for a in batch["agent_id"]]),
@@ -198,10 +212,9 @@ class _Recording:
         """Return category, name and call number of a region; what a marker says is in what is stored besides."""
         number, kind, more = self._events.row(event) or (None, None, None)
         told = (self._strings.row(kind) or ("",))[0] or ""
-        if "MARKER" in told:
+        if is_marker(told):
             return "annotation", _message(extra) or _message(more) or name or "(unnamed)", None
-        is_call = told.startswith(("HIP", "HSA")) or (name or "").startswith(("hip", "hsa"))
-        return "runtime" if is_call else "annotation", name or "(unnamed)", number
+        return call_category(told, name or ""), name or "(unnamed)", number
 
     def host(self) -> str | None:
         """Return the name of the machine."""

@@ -19,7 +19,8 @@ from longpole.errors import DumpError
 from longpole.events import DumpFacts
 from longpole.formats import Sink
 from longpole.formats.rows import Rows, integers, texts, triples
-from longpole.formats.sqlite_file import Kind, Lookup, SqliteFile
+from longpole.formats.sqlite_file import SqliteFile
+from longpole.formats.tables import Kind, Lookup
 
 NAME = "rpd"
 

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
-from longpole.formats import ReadOptions, Sink, nsys_sqlite, rocprofv3, rpd
+from longpole.formats import ReadOptions, Sink, nsys_export, rocprofv3, rpd
 from longpole.formats.sqlite_file import MAGIC, SqliteFile, on_disk
 
 
@@ -26,8 +26,8 @@ class SqliteReader:
             DumpError: It is damaged, locked, or no profiler's.
         """
         with on_disk(file, path, options.scratch) as local, SqliteFile(local, path) as database:
-            if nsys_sqlite.is_export(database):
-                return nsys_sqlite.read(database, path, sink)
+            if nsys_export.is_export(database):
+                return nsys_export.read(database, path, sink, options.marker)
             if rpd.is_profile(database):
                 return rpd.read(database, path, sink)
             if rocprofv3.recordings(database):

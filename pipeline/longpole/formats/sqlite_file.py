@@ -10,22 +10,18 @@ import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
+from longpole import scratch
 from longpole.errors import DumpError
 from longpole.formats.bytestream import ByteStream
+from longpole.formats.tables import BATCH_ROWS, LONGEST_TEXT, Kind, Table
 
 MAGIC = b"SQLite format 3\0"
 
-LONGEST_TEXT = 4_096
-"""Characters kept of one text; names of kernels of two thousand are real."""
-
-_ROWS = 16_384  # of a batch
 _HEADER_BYTES = 100
 _SMALLEST_ROW = 5  # bytes: the cell's pointer, the sizes of row, key and header, and one column's type
 _LARGEST_CELL = 16 << 20
@@ -39,29 +35,17 @@ _COPY_AGAIN = "Copy or export it again."
 _DAMAGES = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises; the latter where SQLite's own message quotes bytes of it."""
 
-_NUMBER, _TEXT = "integer", "text"
-Kind = Literal["integer", "text"]
-
 _Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Table:
-    """A real table and its stored columns."""
-
-    name: str
-    columns: frozenset[str]
-    key: str | None  # the column that is the row's number, so that a look-up reads a few pages
-
-
 @contextmanager
-def on_disk(file: BinaryIO, name: str, scratch: str | None) -> Iterator[Path]:
+def on_disk(file: BinaryIO, name: str, inside: str | None) -> Iterator[Path]:
     """Give a local file with the bytes of `file`, decompressed: itself where it is one, else a copy that goes away.
 
     Args:
         file: The opened dump, at its beginning.
         name: As a person knows it.
-        scratch: Folder for the copy; None: the system's own.
+        inside: Folder for the copy; None: the system's own.
 
     Raises:
         DumpError: The copy does not fit on the disk, or its gzip stream ends early.
@@ -72,7 +56,7 @@ def on_disk(file: BinaryIO, name: str, scratch: str | None) -> Iterator[Path]:
     if local is not None and head == MAGIC:
         yield local
         return
-    with tempfile.TemporaryDirectory(prefix="longpole-", dir=scratch) as folder:
+    with scratch.folder(inside) as folder:
         target = Path(folder) / "copy.sqlite"
         stream = ByteStream(file)
         room = shutil.disk_usage(folder).free - _SPARE_BYTES
@@ -102,7 +86,9 @@ def _local_path(file: BinaryIO) -> Path | None:
 
 
 class SqliteFile:
-    """One database, opened to be read; `damage` says, after reading, where that ended early."""
+    """One database, opened to be read: `Tables`."""
+
+    holder = "SQLite"
 
     def __init__(self, path: Path, name: str) -> None:
         """Open the file.
@@ -147,22 +133,23 @@ class SqliteFile:
         """Return the table of that name, None where there is none."""
         return self._tables.get(name)
 
-    def batches(self, table: str, columns: Sequence[tuple[str, Kind]]) -> Iterator[list[list[Any]]]:
-        """Yield the rows of a table in its own order, column by column; a value of another kind is None.
-
-        A table or column that the file lacks gives nothing, or None. Reading stops at the first damage.
+    def batches(
+        self, table: str, columns: Sequence[tuple[str, Kind]], only: tuple[str, int] | None = None
+    ) -> Iterator[list[list[Any]]]:
+        """Yield the rows of a table, as `Tables` says.
 
         Raises:
             DumpError: There are more rows than the file's size can hold.
         """
         known = self._tables.get(table)
-        if known is None:
+        if known is None or (only is not None and only[0] not in known.columns):
             return
+        where = f" WHERE {_quoted(only[0])} = {int(only[1])}" if only is not None else ""
         chosen = ", ".join(_value(column, kind) if column in known.columns else "NULL" for column, kind in columns)
         n_rows, most = 0, self.n_bytes // _SMALLEST_ROW
         try:
             # An index may hold expressions, which would be computed; the rows themselves hold none.
-            with closing(self._con.execute(f"SELECT {chosen} FROM {_quoted(table)} NOT INDEXED")) as cursor:
+            with closing(self._con.execute(f"SELECT {chosen} FROM {_quoted(table)} NOT INDEXED{where}")) as cursor:
                 while rows := self._fetched(cursor):
                     n_rows += len(rows)
                     if n_rows > most:
@@ -176,19 +163,19 @@ class SqliteFile:
 
     def _fetched(self, cursor: sqlite3.Cursor) -> list[_Row]:
         self._n_looks = 0
-        return cursor.fetchmany(_ROWS)
+        return cursor.fetchmany(BATCH_ROWS)
 
     def _look(self) -> int:
         self._n_looks += 1
         return self._n_looks > _MOST_LOOKS
 
-    def lookup(self, table: str, columns: Sequence[tuple[str, Kind]]) -> Lookup | None:
-        """Return a way to rows by their key, None where the table is missing or has no such key."""
+    def lookup(self, table: str, columns: Sequence[tuple[str, Kind]]) -> RowLookup | None:
+        """Return a way to rows by their key, as `Tables` says."""
         known = self._tables.get(table)
         if known is None or known.key is None:
             return None
         chosen = ", ".join(_value(column, kind) if column in known.columns else "NULL" for column, kind in columns)
-        return Lookup(self, f"SELECT {chosen} FROM {_quoted(table)} NOT INDEXED WHERE {_quoted(known.key)} = ?")
+        return RowLookup(self, f"SELECT {chosen} FROM {_quoted(table)} NOT INDEXED WHERE {_quoted(known.key)} = ?")
 
     def one(self, statement: str, key: int) -> _Row | None:
         """Return the row of a look-up, None where there is none, or where the file is damaged there."""
@@ -202,7 +189,7 @@ class SqliteFile:
         return row
 
 
-class Lookup:
+class RowLookup:
     """Rows of one table by their key, the latest kept."""
 
     def __init__(self, file: SqliteFile, statement: str) -> None:
@@ -305,7 +292,9 @@ def _authorize(action: int, first: str | None, _second: str | None, _db: str | N
 def _value(column: str, kind: Kind) -> str:
     """Return the expression for a value of that kind: SQLite lets any column hold anything."""
     name = _quoted(column)
-    told = name if kind == _NUMBER else f"substr({name}, 1, {LONGEST_TEXT})"
+    if kind == "bytes":  # some writers store them as text that is none
+        return f"CASE WHEN typeof({name}) IN ('blob', 'text') THEN substr(CAST({name} AS BLOB), 1, {LONGEST_TEXT}) END"
+    told = f"substr({name}, 1, {LONGEST_TEXT})" if kind == "text" else name
     return f"CASE WHEN typeof({name}) = '{kind}' THEN {told} END"
 
 

@@ -25,6 +25,7 @@ class Tally:
     oddities: Counter[str] = field(default_factory=Counter)  # what is odd about a value, how many
     samples: list[str] = field(default_factory=list)
     is_of_2021: bool = False
+    ranks: set[int] = field(default_factory=set)  # that events of devices say they are of
     first_ns: int | None = None  # earliest start and latest end of what is stored
     last_ns: int | None = None
 
@@ -40,6 +41,7 @@ class Tally:
         self.oddities.update(other.oddities)
         self.samples = (self.samples + other.samples)[:_MAX_SAMPLES]
         self.is_of_2021 |= other.is_of_2021
+        self.ranks |= other.ranks  # at most 65 of a block, which makes any dump of more be refused
         if other.first_ns is not None:
             self.first_ns = other.first_ns if self.first_ns is None else min(self.first_ns, other.first_ns)
         if other.last_ns is not None:
@@ -62,6 +64,7 @@ class Decoded:
 
     table: pa.Table
     tally: Tally
+    halves: pa.Table | None = None  # begins and ends, likewise, with a column is_begin; counted as skipped
 
 
 def sample(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Microseconds as text become integer nanoseconds exactly: decimal and integer arithmetic only, never a float."""
+"""Decimal times become integer nanoseconds exactly: decimal and integer arithmetic only, never a float."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-DECIMAL = pa.decimal128(28, 10)
-"""How ts and dur are read: with ten decimals, and 28 digits times 10**10 still fit 128 bits, so nothing wraps."""
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
@@ -38,16 +35,21 @@ class Times:
     is_rounded: Mask | None = None  # digits below 1 ns were rounded half up; None: nowhere
 
 
-def from_decimals(array: pa.Array) -> Times:
-    """Return the times of an array of 128-bit decimals with three places or more, rounded half up to 1 ns."""
+def from_decimals(array: pa.Array, digits: int = 3) -> Times:
+    """Return the times of an array of 128-bit decimals, rounded half up to 1 ns.
+
+    Args:
+        array: With as many places as `digits` or more.
+        digits: That its unit has more than a nanosecond: 3 for microseconds.
+    """
     is_absent = _is_null(array)
     words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
     low, high = words[0::2].copy(), words[1::2].copy()
     if is_absent.any():
         low[is_absent] = high[is_absent] = 0  # a missing value's slot may hold anything
     is_rounded = None
-    if array.type.scale > 3:
-        low, high, is_rounded = _to_nearest(low, high, array.type.scale - 3)
+    if array.type.scale > digits:
+        low, high, is_rounded = _to_nearest(low, high, array.type.scale - digits)
     is_wider = (low >> 63) != high
     if not is_wider.any():
         return Times(low, is_absent, None, is_rounded)
@@ -83,11 +85,11 @@ def _divide(low: _Longs, high: _Longs, divisor: int) -> tuple[_Longs, _Longs, _L
     return (upper << 32) | lower, high_quotient, rest
 
 
-def from_texts(texts: list[str | None]) -> Times:
+def from_texts(texts: list[str | None], digits: int = 3) -> Times:
     """Return the times of JSON numbers as they were written; whatever is no number is malformed."""
     array = pa.array(texts, pa.string())
     is_plain = pc.fill_null(pc.match_substring_regex(array, _PLAIN), False)
-    times = from_decimals(pc.if_else(is_plain, array, pa.scalar(None, pa.string())).cast(_PLAIN_TYPE))
+    times = from_decimals(pc.if_else(is_plain, array, pa.scalar(None, pa.string())).cast(_PLAIN_TYPE), digits)
     odd = np.flatnonzero(~is_plain.to_numpy(zero_copy_only=False) & ~_is_null(array))
     if not len(odd):
         return times
@@ -95,7 +97,7 @@ def from_texts(texts: list[str | None]) -> Times:
     is_malformed = _none(len(texts)) if times.is_malformed is None else times.is_malformed
     is_rounded = _none(len(texts)) if times.is_rounded is None else times.is_rounded.copy()
     for slot in odd:
-        one = _one(texts[slot] or "")
+        one = _one(texts[slot] or "", digits)
         if one is None:
             is_malformed[slot] = True
         else:
@@ -103,7 +105,7 @@ def from_texts(texts: list[str | None]) -> Times:
     return Times(ns, is_absent, is_malformed, is_rounded)
 
 
-def _one(text: str) -> tuple[int, bool] | None:
+def _one(text: str, digits: int) -> tuple[int, bool] | None:
     if len(text) > _LONGEST_TEXT or not _NUMBER.fullmatch(text):
         return None
     try:
@@ -114,7 +116,7 @@ def _one(text: str) -> tuple[int, bool] | None:
         return None
     if value.adjusted() < -30:
         return 0, bool(value)
-    exact = _EXACT.scaleb(value, 3)
+    exact = _EXACT.scaleb(value, digits)
     ns = _EXACT.add(exact, _HALF).to_integral_value(ROUND_FLOOR)
     if not INT64_MIN <= ns <= INT64_MAX:
         return None

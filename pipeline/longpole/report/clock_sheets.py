@@ -8,7 +8,7 @@ from typing import Any
 
 from longpole.plan import clocks
 from longpole.plan.clocks import Clocks, Machine
-from longpole.plan.memory import ELEMENT_BYTES
+from longpole.plan.memory import ELEMENT_BYTES, least_devices
 from longpole.report.sheets import Axis, Curve, Line, Sheet
 from longpole.units import amount_text, span_text
 
@@ -164,7 +164,7 @@ def decode_sheet(
         )
     held = ELEMENT_BYTES * all_params + cache
     if device_bytes is not None and held > devices * device_bytes:
-        least = -(-held // device_bytes)
+        least = least_devices(held, device_bytes=device_bytes).n_devices
         notes += (
             f"{amount_text(held, 'B')} do not fit in {devices:,} × {amount_text(device_bytes, 'B')}: "
             f"it takes --devices {least:,} or more.",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import duckdb
 import polars as pl
 
 from longpole import config
-from longpole.catalog import page_query
+from longpole.report import answers
 from longpole.store import Manifest
 
 MAX_ITEMS = 40
@@ -113,14 +112,14 @@ def build(con: duckdb.DuckDBPyConnection, baseline: Manifest, run: Manifest) -> 
     """Return the comparison of a run with its baseline, both of the store behind `con`."""
     names = {"run": run.run, "baseline": baseline.run}
     workloads = {"workload": _workload(run), "baseline_workload": _workload(baseline)}
-    (head,) = _rows(con, "compare_head", **names, **workloads)
-    parts = _rows(con, "compare_parts", **names, max_items=MAX_ITEMS)
-    contention = _rows(con, "compare_contention", **names, max_items=MAX_KERNELS_BESIDE)
+    (head,) = answers.rows(con, "compare_head", **names, **workloads)
+    parts = answers.rows(con, "compare_parts", **names, max_items=MAX_ITEMS)
+    contention = answers.rows(con, "compare_contention", **names, max_items=MAX_KERNELS_BESIDE)
     return Comparison(
         head=Head(**head | {"reasons": tuple(head["reasons"])}),
         parts=tuple(Part(**row) for row in parts),
         contention=tuple(Contention(**row) for row in contention),
-        steps=con.sql(page_query("compare_steps"), params=names).pl(),
+        steps=answers.frame(con, "compare_steps", **names),
     )
 
 
@@ -134,9 +133,3 @@ def json_text(comparison: Comparison) -> str:
 def _workload(manifest: Manifest) -> str | None:
     """Return what the run's config says of its work; None where it says nothing."""
     return config.parse(manifest.config, "config.toml").workload()
-
-
-def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> list[dict[str, Any]]:
-    answer = con.execute(page_query(query), parameters)
-    names = [column[0] for column in answer.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]

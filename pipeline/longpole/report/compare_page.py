@@ -17,7 +17,7 @@ _TITLES = {
 }
 """Ways to take a step apart that are drawn: few parts, with names of their own."""
 
-_COLUMNS = ("item", "place", "baseline_ns", "value_ns", "change_ns", "noise_ns", "verdict")
+_COLUMNS = ("item", "place", "baseline_ns", "value_ns", "change_ns", "noise_ns", "verdict", "is_changed")
 
 
 def render(data: Comparison, *, tool_version: str) -> str:
@@ -141,17 +141,15 @@ def _figures(data: Comparison) -> list[Figure]:
 
 
 def _datasets(data: Comparison) -> document.Datasets:
-    charted = {_rows(dimension): [_row(part) for part in data.of(dimension)] for dimension in _TITLES}
-    columns = {
-        name: {column: [row[column] for row in rows] for column in (*_COLUMNS, "is_changed")}
-        for name, rows in charted.items()
+    charted = {
+        _rows(dimension): document.columns([_row(part) for part in data.of(dimension)], _COLUMNS)
+        for dimension in _TITLES
     }
-    return {**columns, "step_shares": data.steps.to_dict(as_series=False)}
+    return {**charted, "step_shares": data.steps.to_dict(as_series=False)}
 
 
 def _row(part: Part) -> dict[str, Any]:
-    values = asdict(part) | {"is_changed": part.is_changed, "item": _item(part)}
-    return {column: values[column] for column in (*_COLUMNS, "is_changed")}
+    return asdict(part) | {"is_changed": part.is_changed, "item": _item(part)}
 
 
 def _item(part: Part) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -73,6 +73,11 @@ def render(
             block=Markup(json_block(block)),  # noqa: S704 - escaped by json_block
         )
     )
+
+
+def columns(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, list[Any]]:
+    """Return these columns of rows as a chart's rows stand in `Datasets`."""
+    return {name: [row[name] for row in rows] for name in names}
 
 
 def _drawing(figure: Figure, chart: Chart) -> dict[str, Any]:

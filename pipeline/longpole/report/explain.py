@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 
-from longpole.catalog import page_query
 from longpole.errors import LongpoleError
+from longpole.report import answers
 
 MAX_LINES = 10
 """Stretches of a path that are told apart: with what stands above and below them a step fits a small terminal."""
@@ -136,12 +136,12 @@ def build(con: duckdb.DuckDBPyConnection, run: str, step: int | None, *, has_str
     Raises:
         LongpoleError: There is no such step, or it has no path; says what there is.
     """
-    (found,) = _rows(con, "explain_step", run=run, step=step)
+    (found,) = answers.rows(con, "explain_step", run=run, step=step)
     _refuse_pathless(run, step, found)
     head = Head(**found)
-    kinds = tuple(Kind(**row) for row in _rows(con, "explain_kinds", run=run, step=head.step))
-    names = _rows(con, "explain_names", run=run, step=head.step, max_rows=MAX_NAMES)
-    hand_overs = _rows(con, "explain_hand_overs", run=run, step=head.step, max_rows=MAX_HAND_OVERS)
+    kinds = tuple(Kind(**row) for row in answers.rows(con, "explain_kinds", run=run, step=head.step))
+    names = answers.rows(con, "explain_names", run=run, step=head.step, max_rows=MAX_NAMES)
+    hand_overs = answers.rows(con, "explain_hand_overs", run=run, step=head.step, max_rows=MAX_HAND_OVERS)
     return Explanation(
         run=run,
         head=head,
@@ -154,8 +154,8 @@ def build(con: duckdb.DuckDBPyConnection, run: str, step: int | None, *, has_str
 
 def _stretches(con: duckdb.DuckDBPyConnection, run: str, step: int, kinds: tuple[Kind, ...]) -> tuple[Stretch, ...]:
     ranks = list(dict.fromkeys(kind.rank for kind in kinds))[:MAX_RANGE_RANKS]
-    ranges = [row for rank in ranks for row in _rows(con, "explain_ranges", run=run, step=step, rank=rank)]
-    rows = _rows(con, "explain_stretches", run=run, step=step, max_lines=MAX_LINES, ranges=ranges)
+    ranges = [row for rank in ranks for row in answers.rows(con, "explain_ranges", run=run, step=step, rank=rank)]
+    rows = answers.rows(con, "explain_stretches", run=run, step=step, max_lines=MAX_LINES, ranges=ranges)
     return tuple(Stretch(**row) for row in rows)
 
 
@@ -192,9 +192,3 @@ def _refuse_pathless(run: str, step: int | None, found: dict[str, Any]) -> None:
             f"the store has no critical path of step {found['step']} of run {run!r}",
             f"An earlier version analyzed it. Analyze it again: longpole analyze {run}",
         )
-
-
-def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> list[dict[str, Any]]:
-    answer = con.execute(page_query(query), parameters)
-    names = [column[0] for column in answer.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]

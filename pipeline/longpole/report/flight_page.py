@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import polars as pl
 
 from longpole.catalog import page_query
-from longpole.report import document, words
+from longpole.report import answers, document, words
 from longpole.report.document import Section
 from longpole.report.overview import MAX_DUMP_ROWS
 
@@ -18,6 +17,9 @@ MAX_HANGS = 200
 
 MAX_MEMBERS = 1_024
 """Rows of the table of members of the first cause, those that it waits for first."""
+
+MAX_CALLS = 200
+"""Rows of the table of what was recorded, a group's operation each: a job of many dimensions has dozens."""
 
 _LINES = 3  # causes beside the first that a terminal gets
 
@@ -39,6 +41,15 @@ SECTIONS = (
         "Of a rank that did not enqueue the call, the line is that of the last call that it enqueued at all.",
     ),
     Section(
+        "calls",
+        "What flight recorders have",
+        ("collective_records", "flight_records"),
+        "SELECT group_id, op, count(*) AS n_records, count(*) FILTER (NOT is_complete) AS n_open, count(match_by) "
+        "AS n_matched FROM collective_records GROUP BY group_id, op ORDER BY n_open DESC, group_id, op",
+        "Each member records a call when it enqueues it. Where a profiler recorded the rank too, a record stands "
+        "beside the kernel of the same group and number: collective_records has the times of both.",
+    ),
+    Section(
         "coverage",
         "Coverage: what this stands on",
         ("dumps",),
@@ -57,6 +68,7 @@ class Hang:
     is_alone: bool  # the run has no profiler's dumps
     hangs: pl.DataFrame
     members: pl.DataFrame
+    calls: pl.DataFrame
     dumps: pl.DataFrame
 
 
@@ -66,20 +78,17 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Hang | None:
     if not counted:
         return None
 
-    def rows(query: str, **parameters: Any) -> pl.DataFrame:
-        frame: pl.DataFrame = con.sql(page_query(query), params={"run": run, **parameters}).pl()
-        return frame
-
     ((n_ranks, n_records, n_hangs, n_follow, n_unread, n_profiles),) = counted
-    hangs = rows("flight_hangs", max_hangs=MAX_HANGS)
+    hangs = answers.frame(con, "flight_hangs", run=run, max_hangs=MAX_HANGS)
     head = f"{words.visible(run)}: flight recorders of {words.count(n_ranks)} ranks, {words.count(n_records)} records"
     return Hang(
         run=run,
         lines=(head, *_told(hangs, n_hangs, n_follow), *_doubts(n_unread)),
         is_alone=n_profiles == 0,
         hangs=hangs,
-        members=rows("flight_members", max_ranks=MAX_MEMBERS),
-        dumps=rows("overview_dumps", max_dumps=MAX_DUMP_ROWS),
+        members=answers.frame(con, "flight_members", run=run, max_ranks=MAX_MEMBERS),
+        calls=answers.frame(con, "flight_calls", run=run, max_calls=MAX_CALLS),
+        dumps=answers.frame(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
     )
 
 
@@ -93,10 +102,16 @@ def render(data: Hang, *, tool_version: str) -> str:
             "data": data,
             "summary": data.lines[0],
             "findings": data.lines[1:],
-            "sections": {s.id: s for s in SECTIONS if s.id != "members" or data.members.height},
+            "sections": shown(data),
             "tool_version": tool_version,
         },
     )
+
+
+def shown(data: Hang) -> dict[str, Section]:
+    """Return the sections that have rows, by id; those of hangs and of coverage always."""
+    empty = {name for name in ("members", "calls") if not getattr(data, name).height}
+    return {s.id: s for s in SECTIONS if s.id not in empty}
 
 
 def _told(hangs: pl.DataFrame, n_hangs: int, n_follow: int) -> list[str]:
@@ -107,9 +122,9 @@ def _told(hangs: pl.DataFrame, n_hangs: int, n_follow: int) -> list[str]:
     if first["frame"] is not None:
         where = "Its last call was at" if first["kind"] in ("missing", "order") else "It was called at"
         lines.append(f"{where} {words.visible(first['frame'])}.")
-    causes = [row for row in others if row["role"] == "cause"]
-    lines += [f"Besides: {words.visible(row['verdict'])}." for row in causes[:_LINES]]
-    n_more = n_hangs - 1 - n_follow - len(causes[:_LINES])
+    besides = [row for row in others if row["role"] == "cause"][:_LINES]
+    lines += [f"Besides: {words.visible(row['verdict'])}." for row in besides]
+    n_more = n_hangs - 1 - n_follow - len(besides)
     if n_more > 0:
         lines.append(f"And {words.count(n_more)} more that no other explains.")
     if n_follow:

@@ -81,8 +81,6 @@ class Placed:
     workload: str | None
     first_ns: int | None
     place: int
-    n_ranks: int
-    n_steps: int
     verdict: str
 
 
@@ -144,7 +142,7 @@ class Verdict:
 def read(con: duckdb.DuckDBPyConnection) -> Trend:
     """Return what the fleet's views say of every run of the store."""
     placed = con.execute(
-        "SELECT o.run, o.job, o.workload, o.first_ns, o.place, r.n_ranks, r.n_steps, r.verdict"
+        "SELECT o.run, o.job, o.workload, o.first_ns, o.place, r.verdict"
         " FROM _run_order AS o JOIN runs AS r ON o.run = r.run"
         " ORDER BY o.job NULLS LAST, o.workload NULLS LAST, o.place"
     ).fetchall()

@@ -30,6 +30,7 @@ _MEASURES = {
     "straggler_ratio": "straggler share",
     "coverage_ratio": "coverage",
     "goodput_ratio": "goodput",
+    "memory_ratio": "peak memory",
 }
 
 _SHARES = tuple(name for name in _MEASURES if name != "step_time_ns")
@@ -63,13 +64,10 @@ def render(verdict: Verdict, trend: Trend, *, tool_version: str) -> str:
     jobs, rows = _jobs(verdict, trend)
     failed = [j.entry for j in verdict.runs if j.entry.status == "failed"]
     waiting = [j.entry for j in verdict.runs if j.entry.waiting]
-    columns: dict[str, list[Any]] = {
-        name: [row[name] for row in rows] for name in ("job_no", "place", "run", "measure", "value")
-    }
     return document.render(
         "nightly.html.j2",
         [figure for job in jobs for figure in job.figures],
-        {"trend": columns} if rows else {},
+        {"trend": document.columns(rows, ("job_no", "place", "run", "measure", "value"))} if rows else {},
         context={
             "verdict": verdict,
             "jobs": jobs,

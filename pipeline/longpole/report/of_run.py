@@ -21,4 +21,4 @@ def told(con: duckdb.DuckDBPyConnection, run: str, *, tool_version: str) -> tupl
         return flight_page.render(hang, tool_version=tool_version), "\n".join(hang.lines)
     data = overview.build(con, run)
     lines = [summary.text(data), *(hang.lines[1:] if hang is not None else ())]
-    return page.render(data, tool_version=tool_version), "\n".join(lines)
+    return page.render(data, tool_version=tool_version, hang=hang), "\n".join(lines)

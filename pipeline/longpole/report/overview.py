@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from longpole.catalog import page_query
 from longpole.errors import LongpoleError
+from longpole.report import answers
 from longpole.whatif import Change
 
 MAX_STEP_BINS = 300
@@ -160,6 +160,9 @@ class Key:
     mfu_convention: str | None
     slowdown_ratio: float | None
     has_what_ifs: bool
+    memory_bytes: int | None
+    memory_rank: int | None
+    device_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -212,49 +215,46 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Overview:
     Raises:
         LongpoleError: The store has no run of that name.
     """
-    rows = _rows(con, "overview_run", run=run, max_ranges=MAX_RANGES).to_dicts()
+    rows = answers.rows(con, "overview_run", run=run, max_ranges=MAX_RANGES)
     if not rows:
         raise LongpoleError(f"the store has no run named {run!r}", "`longpole runs` lists the runs it has.")
     head: dict[str, Any] = rows[0] | {"reasons": tuple(rows[0]["reasons"] or ())}
     cells = {"run": run, "max_bins": MAX_STEP_BINS, "max_ranks": MAX_HEAT_ROWS}
     return Overview(
         run=Run(**head),
-        path=Path(**_rows(con, "overview_path", run=run).to_dicts()[0]),
-        late=Late(**_rows(con, "overview_late", run=run, max_ranges=MAX_RANGES).to_dicts()[0]),
-        key=Key(**_rows(con, "overview_key", run=run).to_dicts()[0]),
+        path=Path(**answers.rows(con, "overview_path", run=run)[0]),
+        late=Late(**answers.rows(con, "overview_late", run=run, max_ranges=MAX_RANGES)[0]),
+        key=Key(**answers.rows(con, "overview_key", run=run)[0]),
         opportunities=tuple(
             _opportunity(row)
-            for row in _rows(con, "overview_opportunities", run=run, max_opportunities=MAX_OPPORTUNITIES).iter_rows(
-                named=True
-            )
+            for row in answers.rows(con, "overview_opportunities", run=run, max_opportunities=MAX_OPPORTUNITIES)
         ),
-        exchanges=_rows(con, "overview_exchanges", run=run, max_exchanges=MAX_EXCHANGE_ROWS),
-        ledger=_rows(con, "overview_ledger", run=run),
-        stages=_rows(con, "overview_stages", run=run, max_stages=MAX_STAGE_ROWS),
-        step_bins=_rows(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
-        comm_cells=_rows(con, "overview_cells", measure="exposed_comm", **cells),
-        idle_cells=_rows(con, "overview_cells", measure="idle", **cells),
-        comm_bands=_rows(con, "overview_bands", measure="exposed_comm", max_bands=MAX_BANDS, **cells),
-        idle_bands=_rows(con, "overview_bands", measure="idle", max_bands=MAX_BANDS, **cells),
-        path_bins=_rows(con, "overview_path_bins", run=run, max_bins=MAX_STEP_BINS),
-        path_names=_rows(con, "overview_path_names", run=run, n_names=N_PATH_NAMES),
-        late_cells=_rows(con, "overview_late_cells", run=run, max_bins=MAX_STEP_BINS, max_late_ranks=MAX_LATE_ROWS),
-        worker_cells=_rows(con, "overview_worker_cells", run=run, max_late_ranks=MAX_LATE_ROWS, max_ranges=MAX_RANGES),
-        stragglers=_rows(con, "overview_stragglers", run=run, max_stragglers=MAX_STRAGGLER_ROWS),
-        extremes=_rows(con, "overview_extremes", run=run),
-        kernels=_rows(con, "overview_kernels", run=run, n_kernels=N_KERNELS),
-        ranks=_rows(con, "overview_ranks", run=run, max_ranks=MAX_RANK_ROWS),
-        coverage=_rows(con, "overview_coverage", run=run, max_checks=MAX_CHECK_ROWS),
-        dumps=_rows(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
-        verdicts=_rows(con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS),
+        exchanges=answers.frame(con, "overview_exchanges", run=run, max_exchanges=MAX_EXCHANGE_ROWS),
+        ledger=answers.frame(con, "overview_ledger", run=run),
+        stages=answers.frame(con, "overview_stages", run=run, max_stages=MAX_STAGE_ROWS),
+        step_bins=answers.frame(con, "overview_step_bins", run=run, max_bins=MAX_STEP_BINS),
+        comm_cells=answers.frame(con, "overview_cells", measure="exposed_comm", **cells),
+        idle_cells=answers.frame(con, "overview_cells", measure="idle", **cells),
+        comm_bands=answers.frame(con, "overview_bands", measure="exposed_comm", max_bands=MAX_BANDS, **cells),
+        idle_bands=answers.frame(con, "overview_bands", measure="idle", max_bands=MAX_BANDS, **cells),
+        path_bins=answers.frame(con, "overview_path_bins", run=run, max_bins=MAX_STEP_BINS),
+        path_names=answers.frame(con, "overview_path_names", run=run, n_names=N_PATH_NAMES),
+        late_cells=answers.frame(
+            con, "overview_late_cells", run=run, max_bins=MAX_STEP_BINS, max_late_ranks=MAX_LATE_ROWS
+        ),
+        worker_cells=answers.frame(
+            con, "overview_worker_cells", run=run, max_late_ranks=MAX_LATE_ROWS, max_ranges=MAX_RANGES
+        ),
+        stragglers=answers.frame(con, "overview_stragglers", run=run, max_stragglers=MAX_STRAGGLER_ROWS),
+        extremes=answers.frame(con, "overview_extremes", run=run),
+        kernels=answers.frame(con, "overview_kernels", run=run, n_kernels=N_KERNELS),
+        ranks=answers.frame(con, "overview_ranks", run=run, max_ranks=MAX_RANK_ROWS),
+        coverage=answers.frame(con, "overview_coverage", run=run, max_checks=MAX_CHECK_ROWS),
+        dumps=answers.frame(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
+        verdicts=answers.frame(con, "overview_verdicts", run=run, max_ranges=MAX_RANGES, max_verdicts=MAX_VERDICT_ROWS),
     )
 
 
 def _opportunity(row: dict[str, Any]) -> Opportunity:
     change = Change(row["what"], row["kind"], row["rank"], row["pattern"], factor=row["factor"])
     return Opportunity(change.in_words(), row["n_steps"], row["saved_ns"], row["speedup_ratio"], row["verdict"])
-
-
-def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> pl.DataFrame:
-    frame: pl.DataFrame = con.sql(page_query(query), params=parameters).pl()
-    return frame

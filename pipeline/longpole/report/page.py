@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from longpole.report import charts, document, words
+from longpole.report import charts, document, flight_page, words
 from longpole.report.document import Figure, Section
 from longpole.report.overview import Overview
 
@@ -135,8 +135,12 @@ SECTIONS = (
 )
 
 
-def render(data: Overview, *, tool_version: str) -> str:
-    """Return the page as HTML that needs no other file and makes no request."""
+def render(data: Overview, *, tool_version: str, hang: flight_page.Hang | None = None) -> str:
+    """Return the page as HTML that needs no other file and makes no request.
+
+    Args:
+        hang: What the run's flight recorders say, where it has their dumps too.
+    """
     return document.render(
         "overview.html.j2",
         _figures(data),
@@ -146,7 +150,8 @@ def render(data: Overview, *, tool_version: str) -> str:
             "data": data,
             "run": data.run,
             "tool_version": tool_version,
-            "sections": {s.id: s for s in SECTIONS if s.id != "stages" or data.stages.height},
+            "sections": _sections(data, hang),
+            "hang": hang,
             "ranks_seen": words.ranks_seen(data.run),
             "summary": words.summary(data.run),
             "caveats": words.caveats(data.run),
@@ -159,6 +164,14 @@ def render(data: Overview, *, tool_version: str) -> str:
             "path_colours": {kind: kind_colour(kind) for kind in charts.KINDS},
         },
     )
+
+
+def _sections(data: Overview, hang: flight_page.Hang | None) -> dict[str, Section]:
+    """Return the sections that have rows, by id; those of flight recorders before the last, which is coverage."""
+    mine = {s.id: s for s in SECTIONS if s.id != "stages" or data.stages.height}
+    coverage = mine.pop("coverage")
+    recorded = flight_page.shown(hang) if hang is not None else {}
+    return {**mine, **{k: s for k, s in recorded.items() if k in ("hangs", "calls")}, "coverage": coverage}
 
 
 _PARTS = (

@@ -18,7 +18,7 @@ def render(sheet: Sheet, *, tool_version: str) -> str:
     return document.render(
         "plan.html.j2",
         figures,
-        {"curve": _columns(curve)} if curve else {},
+        {"curve": document.columns(curve.rows, (curve.x.column, curve.y.column, "series"))} if curve else {},
         context={"sheet": sheet, "given": _flat(sheet.given), "tool_version": tool_version},
     )
 
@@ -86,10 +86,6 @@ def _axis(axis: Axis, *, n_ticks: int | None = None) -> alt.Axis:
     if n_ticks is not None:
         drawn["tickCount"] = n_ticks
     return drawn
-
-
-def _columns(curve: Curve) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in curve.rows] for name in (curve.x.column, curve.y.column, "series")}
 
 
 def _flat(given: Any, prefix: str = "") -> list[tuple[str, str]]:

@@ -13,9 +13,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from longpole.catalog import page_query
 from longpole.errors import LongpoleError
-from longpole.report import explain, story
+from longpole.report import answers, explain, story
 
 MAX_STEPS = 4
 """Steps of a page: each has a timeline of up to a megabyte."""
@@ -81,13 +80,10 @@ class Step:
 
     step: int
     start_ns: int | None
-    end_ns: int | None
     length_ns: int
     is_timed: bool
     beyond_ns: int | None
     beyond_ratio: float | None
-    end_rank: int | None
-    n_ranks: int
     verdict: str
 
 
@@ -169,7 +165,7 @@ def build(con: duckdb.DuckDBPyConnection, run: str, steps: tuple[int | None, int
 
 
 def _head(con: duckdb.DuckDBPyConnection, run: str) -> Run:
-    rows = _rows(con, "postmortem_run", run=run).to_dicts()
+    rows = answers.rows(con, "postmortem_run", run=run)
     if not rows:
         raise LongpoleError(f"the store has no run named {run!r}", "`longpole runs` lists the runs it has.")
     if not rows[0]["n_steps"]:
@@ -202,19 +198,19 @@ def _chosen(con: duckdb.DuckDBPyConnection, head: Run, steps: tuple[int | None, 
 
 def _steps(con: duckdb.DuckDBPyConnection, head: Run, first: int, last: int) -> list[Step]:
     span = {"first_step": first, "last_step": last, "median_step": head.median_step, "max_rows": MAX_STEPS + 1}
-    return [Step(**row) for row in _rows(con, "postmortem_steps", run=head.run, **span).to_dicts()]
+    return [Step(**row) for row in answers.rows(con, "postmortem_steps", run=head.run, **span)]
 
 
 def _step(con: duckdb.DuckDBPyConnection, head: Run, step: Step, max_bars: int) -> StepData:
     one = {"run": head.run, "step": step.step}
-    ranks = _rows(con, "postmortem_ranks", **one, max_drawn=MAX_DRAWN_RANKS, max_rows=MAX_ROWS)
-    path = _rows(con, "postmortem_path", **one, n_bins=N_BINS)
+    ranks = answers.frame(con, "postmortem_ranks", **one, max_drawn=MAX_DRAWN_RANKS, max_rows=MAX_ROWS)
+    path = answers.frame(con, "postmortem_path", **one, n_bins=N_BINS)
     n_bins, bars = _bars(con, one, step, ranks, max_bars)
     two = {**one, "other_step": head.median_step}
     has_other = step.step != head.median_step
-    kinds = _rows(con, "postmortem_kinds", **two)
-    changes = _rows(con, "postmortem_changes", **two, max_rows=MAX_ROWS)
-    kernels = _rows(con, "postmortem_kernels", **two, max_rows=MAX_KERNELS)
+    kinds = answers.frame(con, "postmortem_kinds", **two)
+    changes = answers.frame(con, "postmortem_changes", **two, max_rows=MAX_ROWS)
+    kernels = answers.frame(con, "postmortem_kernels", **two, max_rows=MAX_KERNELS)
     return StepData(
         step=step,
         told=_told(con, head.run, step, path),
@@ -222,7 +218,7 @@ def _step(con: duckdb.DuckDBPyConnection, head: Run, step: Step, max_bars: int) 
         ranks=ranks,
         path=path,
         bars=bars,
-        collectives=_rows(con, "postmortem_collectives", **one, max_rows=MAX_COLLECTIVES, max_ranks=MAX_ROWS),
+        collectives=answers.frame(con, "postmortem_collectives", **one, max_rows=MAX_COLLECTIVES, max_ranks=MAX_ROWS),
         other=head.median_step if has_other else None,
         kinds=kinds,
         changes=changes,
@@ -255,7 +251,7 @@ def _rank_bars(
     con: duckdb.DuckDBPyConnection, one: dict[str, Any], step: Step, rank: dict[str, Any], n_bins: int
 ) -> pl.DataFrame:
     lanes = {"n_bins": n_bins, "max_streams": MAX_STREAMS, "max_threads": MAX_THREADS}
-    bars = _rows(con, "postmortem_bars", **one, **lanes, **_span(rank, step), start_ns=step.start_ns)
+    bars = answers.frame(con, "postmortem_bars", **one, **lanes, **_span(rank, step), start_ns=step.start_ns)
     return bars.select(pl.lit(rank["rank"], pl.Int32).alias("rank"), pl.all())
 
 
@@ -276,7 +272,7 @@ def _span(rank: dict[str, Any], step: Step) -> dict[str, Any]:
 def _stalls(con: duckdb.DuckDBPyConnection, one: dict[str, Any], ranks: pl.DataFrame) -> tuple[Stall, ...]:
     spans = {row["rank"]: row for row in ranks.to_dicts()}
     found = []
-    for row in _rows(con, "postmortem_stalls", **one, max_rows=MAX_STALLS).to_dicts():
+    for row in answers.rows(con, "postmortem_stalls", **one, max_rows=MAX_STALLS):
         rank = spans.get(row["rank"])
         around = () if rank is None else tuple(_around(con, one["run"], row, rank))
         found.append(Stall(**row, around=around))
@@ -288,14 +284,11 @@ def _around(
 ) -> Sequence[dict[str, Any]]:
     when = {name: stall[name] for name in ("rank", "lane", "start_ns", "end_ns")}
     read = {"read_ns": rank["from_ns"] - (rank["to_ns"] - rank["from_ns"]), "to_ns": rank["to_ns"]}
-    rows: list[dict[str, Any]] = _rows(
-        con, "postmortem_around", run=run, **when, **read, max_rows=MAX_EVENTS
-    ).to_dicts()
-    return rows
+    return answers.rows(con, "postmortem_around", run=run, **when, **read, max_rows=MAX_EVENTS)
 
 
 def _ends(con: duckdb.DuckDBPyConnection, run: str, longest_ns: int) -> Ends:
-    ranks = _rows(con, "postmortem_ends", run=run, max_rows=MAX_ROWS)
+    ranks = answers.frame(con, "postmortem_ends", run=run, max_rows=MAX_ROWS)
     early = ranks.filter(pl.col("is_early")).to_dicts()[:MAX_ENDS]
     events = [_last_events(con, run, rank, longest_ns) for rank in early]
     stops = [rank["last_ns"] for rank in early if rank["last_ns"] is not None]
@@ -303,17 +296,12 @@ def _ends(con: duckdb.DuckDBPyConnection, run: str, longest_ns: int) -> Ends:
     return Ends(
         ranks=ranks,
         last_events=pl.concat(events) if events else pl.DataFrame(),
-        open=_rows(con, "postmortem_open", run=run, stop_ns=stops[0], **missing) if stops else pl.DataFrame(),
+        open=answers.frame(con, "postmortem_open", run=run, stop_ns=stops[0], **missing) if stops else pl.DataFrame(),
     )
 
 
 def _last_events(con: duckdb.DuckDBPyConnection, run: str, rank: dict[str, Any], longest_ns: int) -> pl.DataFrame:
     last_ns = rank["seen_own_ns"] if rank["last_own_ns"] is None else rank["last_own_ns"]
     read = {"read_ns": last_ns - 2 * longest_ns, "last_ns": last_ns, "max_rows": MAX_EVENTS}
-    events = _rows(con, "postmortem_last_events", run=run, rank=rank["rank"], **read)
+    events = answers.frame(con, "postmortem_last_events", run=run, rank=rank["rank"], **read)
     return events.select(pl.lit(rank["rank"], pl.Int32).alias("rank"), pl.all())
-
-
-def _rows(con: duckdb.DuckDBPyConnection, query: str, **parameters: Any) -> pl.DataFrame:
-    frame: pl.DataFrame = con.sql(page_query(query), params=parameters).pl()
-    return frame

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import polars as pl
 
-from longpole.catalog import page_query
-from longpole.report import charts, document, stragglers, words
+from longpole.report import answers, charts, document, stragglers, words
 from longpole.report.document import Figure, Section
 from longpole.report.overview import MAX_CHECK_ROWS, MAX_DUMP_ROWS, MAX_STAGE_ROWS, MAX_STEP_BINS
 
@@ -85,19 +83,15 @@ def build(con: duckdb.DuckDBPyConnection, run: str) -> Timeline | None:
     if not told:
         return None
 
-    def rows(query: str, **parameters: Any) -> pl.DataFrame:
-        frame: pl.DataFrame = con.sql(page_query(query), params={"run": run, **parameters}).pl()
-        return frame
-
     return Timeline(
         run=run,
         lines=tuple(told.split("\n")),
-        bins=rows("timeline_bins", max_bins=MAX_STEP_BINS),
-        grid=rows("timeline_grid", max_workers=MAX_WORKERS),
-        groups=rows("timeline_groups", max_groups=MAX_GROUPS),
-        stages=rows("overview_stages", max_stages=MAX_STAGE_ROWS),
-        coverage=rows("overview_coverage", max_checks=MAX_CHECK_ROWS),
-        dumps=rows("overview_dumps", max_dumps=MAX_DUMP_ROWS),
+        bins=answers.frame(con, "timeline_bins", run=run, max_bins=MAX_STEP_BINS),
+        grid=answers.frame(con, "timeline_grid", run=run, max_workers=MAX_WORKERS),
+        groups=answers.frame(con, "timeline_groups", run=run, max_groups=MAX_GROUPS),
+        stages=answers.frame(con, "overview_stages", run=run, max_stages=MAX_STAGE_ROWS),
+        coverage=answers.frame(con, "overview_coverage", run=run, max_checks=MAX_CHECK_ROWS),
+        dumps=answers.frame(con, "overview_dumps", run=run, max_dumps=MAX_DUMP_ROWS),
     )
 
 

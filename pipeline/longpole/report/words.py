@@ -10,7 +10,7 @@ import polars as pl
 
 from longpole.report.charts import CAUSES, EXPOSED_COMM, Measure
 from longpole.report.overview import Key, Late, Overview, Path, Run
-from longpole.units import amount_text
+from longpole.units import amount_text, bytes_text
 
 MAX_TEXT = 2_000
 """Characters kept of a text that a dump supplied; a longer one says how long it was."""
@@ -402,6 +402,17 @@ def _fix_answer(data: Overview) -> str:
 
 
 def _use_answer(key: Key) -> str:
+    return f"{_mfu_answer(key)}{_memory_answer(key)}"
+
+
+def _memory_answer(key: Key) -> str:
+    if key.memory_bytes is None:
+        return ""
+    whole = f" of {bytes_text(key.device_bytes)}" if key.device_bytes is not None else ""
+    return f"; peak memory of a rank {bytes_text(key.memory_bytes)}{whole}, rank {key.memory_rank}"
+
+
+def _mfu_answer(key: Key) -> str:
     if key.mfu_ratio is None:
         return f"MFU n/a: {visible(key.mfu_reason or 'no step has a time')}"
     hfu = f", HFU {percent(key.hfu_ratio)}" if key.hfu_ratio is not None else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from longpole.errors import UsageError
 from longpole.formats.canonical import FACTS_KEY, facts_to_json, open_writer
@@ -18,7 +19,9 @@ from longpole.synth.kineto import KinetoDump
 from longpole.synth.made import MadeRun
 from longpole.synth.truth import RankTruth, run_steps
 
-__all__ = ["SCENARIOS", "Scenario", "write"]
+__all__ = ["SCENARIOS", "Part", "Scenario", "write", "write_part"]
+
+Form = Literal["kineto", "events"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,13 @@ _LIST = (
         training.make,
     ),
     Scenario(
+        "graphs",
+        "the same through CUDA graphs: 839 device activities a step, of 67 launches",
+        8,
+        50,
+        partial(training.make, shape=training.GRAPHS),
+    ),
+    Scenario(
         "idle-causes",
         "one rank, one step, a gap for each reason a device can be idle",
         1,
@@ -103,6 +113,7 @@ _LIST = (
         is_seeded=True,
     ),
     _straggler("compute", "the same, one device has a slow clock: all its kernels take longer"),
+    _straggler("clock", "the same, and telemetry.csv has the devices' clocks: it says why those kernels take longer"),
     _straggler("host", "the same, one host is slow: its launches come late and the device runs dry"),
     _straggler("input", "the same, one rank's batches come late"),
     _straggler("gc", "the same, now and then a host pauses, another rank each time"),
@@ -114,19 +125,40 @@ _LIST = (
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _LIST}
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some ranks of a made run: what one task writes. It works out all ranks' times, for they meet in collectives."""
+
+    scenario: str
+    folder: str
+    form: Form
+    ranks: int | None
+    steps: int | None
+    gzip: bool
+    seed: int | None
+    chosen: tuple[int, ...]
+
+
 def write(
     scenario: str,
     folder: Path,
     *,
-    form: Literal["kineto", "events"] = "kineto",
+    form: Form = "kineto",
     ranks: int | None = None,
     steps: int | None = None,
     gzip: bool = False,
     seed: int | None = None,
+    n_parts: int = 1,
+    run_tasks: Callable[[Callable[[Part], list[Path]], list[Part]], list[list[Path]]] | None = None,
 ) -> list[Path]:
-    """Write one dump per rank into `folder` and truth.json beside them; return the dumps by rank.
+    """Write one dump per rank into `folder`, truth.json and what telemetry there is beside them; return the dumps.
 
-    Equal arguments give equal bytes. Memory does not grow with `steps`; one file per rank is open at once.
+    Equal arguments give equal bytes, however many parts they are made in. Memory does not grow with `steps`; one file
+    per rank of a part is open at once.
+
+    Args:
+        run_tasks: Runs a function over tasks, of which there are `n_parts`, and returns the results in order; None
+            runs them here.
 
     Raises:
         UsageError: No such scenario or form, or a size or a seed it cannot have.
@@ -140,13 +172,37 @@ def write(
     made = _make(SCENARIOS[scenario], ranks, steps, seed)
     folder.mkdir(parents=True, exist_ok=True)
 
-    truths = [RankTruth(facts) for facts in made.facts]
-    if form == "kineto":
-        paths = _write_kineto(made, folder, truths, compress=gzip)
+    n_ranks = len(made.facts)
+    n_parts = min(n_parts, n_ranks)
+    bounds = [n_ranks * part // n_parts for part in range(n_parts + 1)]
+    told = Part(scenario, str(folder.absolute()), form, ranks, steps, gzip, seed, ())
+    parts = [replace(told, chosen=tuple(range(*bounds[n : n + 2]))) for n in range(n_parts)]
+    written = run_tasks(write_part, parts) if run_tasks is not None else [write_part(part) for part in parts]
+    truths = [_truth_of(folder, rank) for rank in range(n_ranks)]
+    _write_truth(folder / "truth.json", scenario, made, pa.concat_tables([pq.read_table(path) for path in truths]))
+    for path in truths:
+        path.unlink()
+    if made.telemetry is not None:
+        (folder / "telemetry.csv").write_text("".join(f"{line}\n" for line in made.telemetry()), encoding="utf-8")
+    return [folder / path.name for paths in written for path in paths]
+
+
+def write_part(part: Part) -> list[Path]:
+    """Write the dumps of some ranks, and beside each its answers for truth.json; return the dumps."""
+    made = _make(SCENARIOS[part.scenario], part.ranks, part.steps, part.seed)
+    folder = Path(part.folder)
+    truths = {rank: RankTruth(made.facts[rank]) for rank in part.chosen}
+    if part.form == "kineto":
+        paths = _write_kineto(made, folder, truths, compress=part.gzip)
     else:
         paths = _write_events(made, folder, truths)
-    _write_truth(folder / "truth.json", scenario, made, pa.concat_tables([truth.steps() for truth in truths]))
+    for rank, truth in truths.items():
+        pq.write_table(truth.steps(), _truth_of(folder, rank))
     return paths
+
+
+def _truth_of(folder: Path, rank: int) -> Path:
+    return folder / f".rank{rank}.truth.parquet"
 
 
 def _make(scenario: Scenario, ranks: int | None, steps: int | None, seed: int | None) -> MadeRun:
@@ -165,35 +221,35 @@ def _make(scenario: Scenario, ranks: int | None, steps: int | None, seed: int | 
     return scenario.make(*size)
 
 
-def _write_kineto(made: MadeRun, folder: Path, truths: list[RankTruth], *, compress: bool) -> list[Path]:
+def _write_kineto(made: MadeRun, folder: Path, truths: dict[int, RankTruth], *, compress: bool) -> list[Path]:
     suffix = ".pt.trace.json.gz" if compress else ".pt.trace.json"
-    dumps = [
-        KinetoDump(folder / f"rank{rank}{suffix}", facts, compress=compress) for rank, facts in enumerate(made.facts)
-    ]
+    chosen = list(truths)
+    dumps = {rank: KinetoDump(folder / f"rank{rank}{suffix}", made.facts[rank], compress=compress) for rank in chosen}
     # Twice through the run: a dump has all of its host events before the first device event.
-    for rank, table in made.chunks():
+    for rank, table in made.chunks(chosen):
         truths[rank].add(table)
         dumps[rank].add(table, device=False)
-    for rank, table in made.chunks():
+    for rank, table in made.chunks(chosen):
         dumps[rank].add(table, device=True)
-    for dump in dumps:
+    for dump in dumps.values():
         dump.close()
-    return [dump.path for dump in dumps]
+    return [dump.path for dump in dumps.values()]
 
 
-def _write_events(made: MadeRun, folder: Path, truths: list[RankTruth]) -> list[Path]:
-    paths = [folder / f"rank{rank}.parquet" for rank in range(len(made.facts))]
-    writers = [open_writer(str(path)) for path in paths]
-    n_rows = [0] * len(paths)
-    for rank, table in made.chunks():
+def _write_events(made: MadeRun, folder: Path, truths: dict[int, RankTruth]) -> list[Path]:
+    chosen = list(truths)
+    paths = {rank: folder / f"rank{rank}.parquet" for rank in chosen}
+    writers = {rank: open_writer(str(path)) for rank, path in paths.items()}
+    n_rows = dict.fromkeys(chosen, 0)
+    for rank, table in made.chunks(chosen):
         truths[rank].add(table)
         writers[rank].write_table(table)
         n_rows[rank] += table.num_rows
-    for writer, facts, count in zip(writers, made.facts, n_rows, strict=True):
-        counted = replace(facts, n_events=count, n_stored=count)
+    for rank, writer in writers.items():
+        counted = replace(made.facts[rank], n_events=n_rows[rank], n_stored=n_rows[rank])
         writer.add_key_value_metadata({FACTS_KEY.decode(): facts_to_json(counted)})
         writer.close()
-    return paths
+    return list(paths.values())
 
 
 def _write_truth(path: Path, scenario: str, made: MadeRun, rank_steps: pa.Table) -> None:

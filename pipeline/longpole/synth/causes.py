@@ -6,7 +6,7 @@ Each gap but the last three ends 10 µs after the call that launches the next ac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ _PATH_US = {
 def make() -> MadeRun:
     """Return the one rank and step; the window is [0, 120) ms from _WINDOW_NS."""
 
-    def chunks() -> Iterator[tuple[int, pa.Table]]:
+    def chunks(ranks: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
         rows = RankRows(0)
         _write(rows)
         yield 0, rows.take()

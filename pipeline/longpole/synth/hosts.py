@@ -6,7 +6,7 @@ leave it 1 ms later: gloo's members do not leave together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -21,10 +21,10 @@ _FIRST_STEP_NS = ORIGIN_NS + 100 * MS
 def make(n_ranks: int, n_steps: int) -> MadeRun:
     """Return `n_steps` steps; even ranks are alike and odd ranks are alike."""
 
-    def chunks() -> Iterator[tuple[int, pa.Table]]:
-        ranks = [RankRows(rank) for rank in range(n_ranks)]
+    def chunks(ranks: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
+        chosen = [RankRows(rank) for rank in ranks]
         for index in range(n_steps):
-            for rows in ranks:
+            for rows in chosen:
                 _write_step(rows, index)
                 yield rows.rank, rows.take()
 

@@ -37,6 +37,7 @@ _SPELLING = {
 _CALLBACK_IDS = {
     "cudaLaunchKernel": 211,
     "cudaLaunchKernelExC": 430,
+    "cudaGraphLaunch": 311,
     "cudaMemcpyAsync": 41,
     "cudaMemsetAsync": 51,
     "cudaEventRecord": 135,
@@ -48,7 +49,14 @@ _CALLBACK_IDS = {
 """CUPTI's numbers of runtime calls, from cupti_runtime_cbid.h."""
 
 _FLOW_CALLS = frozenset(
-    {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync", "cudaStreamWaitEvent"}
+    {
+        "cudaLaunchKernel",
+        "cudaLaunchKernelExC",
+        "cudaGraphLaunch",
+        "cudaMemcpyAsync",
+        "cudaMemsetAsync",
+        "cudaStreamWaitEvent",
+    }
 )
 
 
@@ -182,11 +190,12 @@ def _place(row: Row) -> str:
 
 def _kernel_args(row: Row, place: int) -> str:
     blocks = row["grid"][0] * row["grid"][1] * row["grid"][2]
+    node = "" if row["graph_node_id"] is None else f'"graph node id": {row["graph_node_id"]},      '
     return (
         f'{_external(row)}      "queued": 0, {_place(row)},      "registers per thread": 96,      '
         f'"shared memory": 103808,      "blocks per SM": {blocks / 132:.6f},      '
         f'"warps per SM": {blocks * row["block"][0] / 32 / 132:.6f},      "grid": {row["grid"]},      '
-        f'"block": {row["block"]},      "est. achieved occupancy %": 0{_collective(row)}'
+        f'"block": {row["block"]},      {node}"est. achieved occupancy %": 0{_collective(row)}'
     )
 
 

@@ -32,16 +32,18 @@ def _as_they_are(rank_steps: pa.Table) -> pa.Table:
 class MadeRun:
     """One made run.
 
-    `chunks()` may be called again and gives the same (rank, rows) each time: rows ordered by start,
-    every chunk of a rank later than its earlier ones, all chunks of a rank together its whole dump.
+    `chunks(ranks)` may be called again and gives the same (rank, rows) of these ranks each time, whichever others are
+    asked for: rows ordered by start, every chunk of a rank later than its earlier ones, all together its whole dump.
     """
 
     facts: tuple[DumpFacts, ...]
-    chunks: Callable[[], Iterator[tuple[int, pa.Table]]]
+    chunks: Callable[[Sequence[int]], Iterator[tuple[int, pa.Table]]]
     known: dict[str, object] = field(default_factory=dict)
     """What was put in on purpose and no interval arithmetic would find: the slow rank, the late step."""
     lists: dict[str, Callable[[], Iterator[dict[str, object]]]] = field(default_factory=dict)
     """Of the same, what is a row each of truth.json."""
+    telemetry: Callable[[], Iterator[str]] | None = None
+    """Lines of a CSV of the devices' clocks, header first; None for a run without."""
     aligned: Callable[[pa.Table], pa.Table] = _as_they_are
     """Brings the `start_ns` and `end_ns` of `rank_steps` to the run's clock."""
 

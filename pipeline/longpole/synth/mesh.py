@@ -32,12 +32,12 @@ def make(n_ranks: int, n_steps: int) -> MadeRun:
     groups = mesh_groups(n_ranks)
     clocks = host_clocks(n_ranks, SEED)
 
-    def chunks() -> Iterator[tuple[int, pa.Table]]:
+    def chunks(ranks: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
         simulation = Simulation(n_ranks)
-        writers = [Writer(rank, _own(groups, rank), simulation) for rank in range(n_ranks)]
+        writers = {rank: Writer(rank, _own(groups, rank), simulation) for rank in ranks}
         for step in range(n_steps):
             simulation.run(step)
-            for rank, writer in enumerate(writers):
+            for rank, writer in writers.items():
                 yield rank, shown(writer.step(step), clocks[rank])
 
     def instances() -> Iterator[dict[str, object]]:

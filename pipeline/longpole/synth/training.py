@@ -7,7 +7,7 @@ last one began it. Only integers and raw random bits are used, so every machine 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,9 +90,13 @@ class Shape:
     backward: int = 160
     buckets: int = 12
     optimizer: int = 24
+    graph: int = 1
+    """Kernels of forward and backward that one call launches; those of a bucket are a multiple of it."""
 
 
 DEFAULT_SHAPE = Shape()
+GRAPHS = Shape(forward=320, backward=480, graph=20)
+"""839 device activities of 67 launches: work enough to fill a store, and little text for a host to say of it."""
 
 
 def make(n_ranks: int, n_steps: int, shape: Shape = DEFAULT_SHAPE) -> MadeRun:
@@ -101,14 +105,14 @@ def make(n_ranks: int, n_steps: int, shape: Shape = DEFAULT_SHAPE) -> MadeRun:
     late_rank, late_step = n_ranks - 1, n_steps // 2
     items = program(shape)
 
-    def chunks() -> Iterator[tuple[int, pa.Table]]:
+    def chunks(ranks: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
         simulation = _Simulation(items, n_ranks, slow_rank)
-        templates = [Template(sheet(items, rank, n_ranks)) for rank in range(n_ranks)]
-        per_chunk = max(1, _CHUNK_ROWS // templates[0].n_rows)
+        templates = {rank: Template(sheet(items, rank, n_ranks)) for rank in ranks}
+        per_chunk = max(1, _CHUNK_ROWS // templates[ranks[0]].n_rows)
         for first in range(0, n_steps, per_chunk):
             steps = range(first, min(first + per_chunk, n_steps))
             times = np.stack([simulation.step(step, late_rank if step == late_step else None) for step in steps])
-            for rank, template in enumerate(templates):
+            for rank, template in templates.items():
                 yield rank, template.rows(first, times[:, :, rank])
 
     known: dict[str, object] = {
@@ -127,13 +131,16 @@ def program(shape: Shape) -> list[Item]:
     ]
     for place in range(shape.forward):
         kernel, outer, inner, us = _FORWARD[place % len(_FORWARD)]
-        items.append(Item("kernel", kernel, us * US, (outer, inner), sequence=place))
+        around = (outer, inner) if shape.graph == 1 else ("Torch-Compiled Region: 0/0", "CompiledFunction")
+        items.append(Item("kernel", kernel, us * US, around, sequence=place, node=_node(shape, place)))
     due = [(number + 1) * shape.backward // shape.buckets - 1 for number in range(shape.buckets)]
     for place in range(shape.backward):
         kernel, node, inner, us = _BACKWARD[place % len(_BACKWARD)]
+        node, inner = (node, inner) if shape.graph == 1 else ("CompiledFunctionBackward", "aten::detach")
         names = (f"autograd::engine::evaluate_function: {node}", node, inner)
         sequence = shape.forward - 1 - place * shape.forward // shape.backward
-        items.append(Item("kernel", kernel, us * US, names, is_backward=True, sequence=sequence))
+        own = Item("kernel", kernel, us * US, names, is_backward=True, sequence=sequence, node=_node(shape, place))
+        items.append(own)
         accumulate = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
         names = (accumulate, "c10d::allreduce_", "record_param_comms")
         items += [
@@ -149,6 +156,10 @@ def program(shape: Shape) -> list[Item]:
     return items
 
 
+def _node(shape: Shape, place: int) -> int | None:
+    return None if shape.graph == 1 else place % shape.graph
+
+
 class _Simulation:
     """Steps in order, each from where the host of every rank ended the one before."""
 
@@ -159,6 +170,7 @@ class _Simulation:
         self._body = np.array([item.body_ns for item in items])[:, None]
         self._call = np.array([item.call_ns for item in items])[:, None]
         self._lead = np.array([item.lead_ns for item in items])[:, None]
+        self._has_call = np.array([item.has_call for item in items])[:, None]
         self._before = [i for i, item in enumerate(items) if item.bucket is None and not item.is_update]
         self._after = [i for i, item in enumerate(items) if item.is_update]
         self._buckets = [(i, _last_compute(items, i)) for i, item in enumerate(items) if item.bucket is not None]
@@ -183,7 +195,7 @@ class _Simulation:
             loaded[late_rank] += LATE_NS
         times[points.loaded] = loaded
 
-        spent = self._lead + _HOST_GAP_NS + a + self._body
+        spent = (self._lead + _HOST_GAP_NS + a + self._body) * self._has_call
         begins = loaded + np.cumsum(spent, axis=0) - self._body
         ready = begins + self._call + _LATENCY_NS + b
         length = (self._base + self._base * swing // (50 * 32_768)) * self._percent // 100

@@ -26,8 +26,15 @@ class Item:
     sequence: int | None = None
     bucket: int | None = None
     n_bytes: int | None = None
+    node: int | None = None
+    """Its place in the CUDA graph that it is launched with; the host makes one call for all, at the first."""
     lead_ns: int = 2 * US
     """Host time before it that no operator covers."""
+
+    @property
+    def has_call(self) -> bool:
+        """Whether the host does anything for it."""
+        return not self.node
 
     @property
     def body_ns(self) -> int:
@@ -63,6 +70,7 @@ class _Writer:
         self._n_ranks = n_ranks
         self._points = points = Points(len(items))
         self._finished: list[int] = []
+        self._graph = (0, 0)  # the call that launched the latest CUDA graph, and its operator
 
         self.sheet.mark((points.marker, 0), (points.synchronised, 5 * US))
         loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -78,6 +86,9 @@ class _Writer:
 
     def _work(self, place: int, item: Item) -> None:
         sheet, points = self.sheet, self._points
+        if not item.has_call:
+            self._on_device(place, item, COMPUTE_STREAM, *self._graph, graph_node_id=item.node)
+            return
         thread = sheet.backward if item.is_backward else sheet.process
         is_last = item.operators == ("aten::item",)
         operator = 0
@@ -96,8 +107,9 @@ class _Writer:
                 sequence_id=1 + (item.sequence or 0) if is_numbered else None,
                 forward_thread=int(item.is_backward) if is_numbered else None,
             )
-        correlation = self._call(_CALLS[item.category], place, item.call_ns, 5 * US, operator, thread)
-        self._on_device(place, item, COMPUTE_STREAM, correlation, operator)
+        name = _CALLS[item.category] if item.node is None else "cudaGraphLaunch"
+        self._graph = (self._call(name, place, item.call_ns, 5 * US, operator, thread), operator)
+        self._on_device(place, item, COMPUTE_STREAM, *self._graph, graph_node_id=item.node)
         if is_last:
             begins = (place, item.call_ns + 6 * US)
             sheet.call("cudaStreamSynchronize", begins, (points.synchronised, 0), operator, thread)

@@ -10,7 +10,7 @@ hand.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -122,10 +122,10 @@ _LATE_CALL_NS = 20 * US
 def make(timeline: Timeline, n_ranks: int, n_steps: int) -> MadeRun:
     """Return `n_steps` steps of `timeline` on every rank, clocks aligned."""
 
-    def chunks() -> Iterator[tuple[int, pa.Table]]:
-        ranks = [RankRows(rank) for rank in range(n_ranks)]
+    def chunks(ranks: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
+        chosen = [RankRows(rank) for rank in ranks]
         for index in range(n_steps):
-            for rows in ranks:
+            for rows in chosen:
                 if index == 0:
                     _step_before(rows, timeline)
                 _Step(rows, timeline, index, n_ranks).write()

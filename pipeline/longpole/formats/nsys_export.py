@@ -1,7 +1,8 @@
-"""Nsight Systems' SQLite export, of any version 3: kernels, copies, calls, synchronisations and NVTX ranges.
+"""Nsight Systems' export, of any version 3: kernels, copies, calls, synchronisations and NVTX ranges of its tables.
 
-One file may hold several processes, each with its own devices and its own count of correlations. Times are integer
-nanoseconds since the session began. A table that was not recorded is missing, and so may any column be.
+SQLite or a folder of Parquet, the tables are the same. One export may hold several processes, each with its own
+devices and its own count of correlations. Times are integer nanoseconds since the session began. A table that was not
+recorded is missing, and so may any column be.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import pyarrow.compute as pc
 from longpole.errors import DumpError
 from longpole.events import Device, DumpFacts
 from longpole.formats import Sink
+from longpole.formats.nsys_payload import COLUMNS, Payloads
 from longpole.formats.rows import Rows, count, integers, nonzero, texts, triples
-from longpole.formats.sqlite_file import Kind, Lookup, SqliteFile
+from longpole.formats.tables import Kind, Lookup, Tables
 from longpole.formats.times import INT64_MAX
 
 NAME = "nsys"
@@ -58,18 +60,30 @@ _CALL_VERSION = re.compile(r"(?:_ptsz|_ptds)?_v\d{4,5}$")
 _SEQUENCE = re.compile(r", seq = (\d{1,18})(?!\d)")
 
 
-def is_export(file: SqliteFile) -> bool:
+def is_read(table: str) -> bool:
+    """Return whether anything of a table is read."""
+    return table.startswith((_CUPTI, "NVTX_", "TARGET_INFO_")) or table in ("StringIds", "META_DATA_EXPORT")
+
+
+def is_export(file: Tables) -> bool:
     """Return whether the database has the tables of such an export."""
     return "StringIds" in file.tables and any(t == _RANGES or t.startswith(_CUPTI) for t in file.tables)
 
 
-def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
+def read(file: Tables, path: str, sink: Sink, marker: str | None = None) -> DumpFacts:
     """Hand over all rows and return what else the export says.
+
+    Args:
+        file: Its tables.
+        path: Its name, for messages.
+        sink: Takes the rows.
+        marker: The run's own pattern of step markers, where it has one: payloads and domains that it asks for become
+            part of their ranges' names.
 
     Raises:
         DumpError: Its names cannot be looked up, or it has more processes than a machine.
     """
-    reading = _Reading(file, path, Rows(sink))
+    reading = _Reading(file, path, Rows(sink), marker)
     reading.kernels()
     reading.copies()
     reading.fills()
@@ -84,9 +98,10 @@ def read(file: SqliteFile, path: str, sink: Sink) -> DumpFacts:
 class _Reading:
     """One export on its way to rows."""
 
-    file: SqliteFile
+    file: Tables
     path: str
     rows: Rows
+    marker: str | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -258,10 +273,12 @@ class _Reading:
         return pc.bit_wise_and(pc.shift_right(integers(ids), 24), self._mask)
 
     def ranges(self) -> None:
+        payloads = Payloads(self.file, self.marker) if self.marker is not None else None
         for batch in self._batches(
             _RANGES,
             *(("start", "integer"), ("end", "integer"), ("eventType", "integer")),
             *(("text", "text"), ("textId", "integer"), ("globalTid", "integer")),
+            *(COLUMNS if payloads is not None else ()),
         ):
             ids = integers(batch["globalTid"])
             process, mine = self._mine(ids, "ranges of processes without kernels")
@@ -271,6 +288,8 @@ class _Reading:
                 self.rows.skipped["NVTX marks, and names of threads, domains and categories"] += n_others
             registered = self._names.first(batch["textId"])
             said = [t if t is not None else r for t, r in zip(batch["text"], registered, strict=True)]
+            if payloads is not None:
+                said = payloads.names(said, batch, self._names.first(batch["jsonTextId"]))
             found = [_operator(text) if text is not None else ("annotation", "(unnamed range)", None) for text in said]
             self.rows.add(
                 start=integers(batch["start"]),
@@ -321,7 +340,9 @@ class _Reading:
         told = self._pairs("META_DATA_EXPORT")
         version = told.get("EXPORT_SCHEMA_VERSION", "")[:20]
         product = told.get("EXPORT_PRODUCT_VERSION", "")[:20]
-        return f"nsys SQLite {version or 'of an unknown version'}" + (f", Nsight Systems {product}" if product else "")
+        return f"nsys {self.file.holder} {version or 'of an unknown version'}" + (
+            f", Nsight Systems {product}" if product else ""
+        )
 
     def _host(self) -> str | None:
         return self._pairs("TARGET_INFO_SYSTEM_ENV").get("Hostname")

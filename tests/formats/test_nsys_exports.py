@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from formats.nsys_files import CUPTI, call, kernel, marked, pid, read, write
+from formats.nsys_files import CUPTI, call, kernel, marked, pid, read, read_both, write
 from longpole.cli.ingest import recognised
 from longpole.cli.options import stderr
 from longpole.discover import find
@@ -22,7 +22,7 @@ from pipeline_inline import make_run
 def test_a_kernel_has_its_names_grid_and_launch(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", {CUPTI + "KERNEL": [kernel(1_000, 1_250)], CUPTI + "RUNTIME": [call(900, 940)]})
 
-    rows, facts = read(path)
+    rows, facts = read_both(path)
 
     assert rows == [
         {
@@ -53,7 +53,7 @@ def test_copies_fills_and_driver_calls_keep_their_kind(tmp_path: Path) -> None:
         names={5: "cuMemcpyDtoH_v2"},
     )
 
-    rows, _ = read(path)
+    rows, _ = read_both(path)
 
     assert [(r["category"], r["name"], r.get("n_bytes"), r.get("correlation_id")) for r in rows] == [
         ("memcpy", "Memcpy DtoD", 4_096, 5),
@@ -77,7 +77,7 @@ def test_ranges_of_pytorch_lose_their_numbers_and_keep_the_sequence(tmp_path: Pa
         },
     )
 
-    rows, facts = read(path)
+    rows, facts = read_both(path)
 
     assert [(r["category"], r["name"], r.get("sequence_id"), r.get("duration_ns")) for r in rows] == [
         ("cpu_op", "aten::mm", 17, 8),
@@ -109,7 +109,7 @@ def test_a_wait_of_a_stream_names_the_call_that_recorded_its_event(tmp_path: Pat
         },
     )
 
-    rows, _ = read(path)
+    rows, _ = read_both(path)
 
     assert [
         (r["name"], r.get("stream"), r.get("wait_stream"), r.get("wait_correlation_id"), r.get("wait_event_id"))
@@ -126,7 +126,7 @@ def test_a_graph_recorded_as_a_whole_is_one_activity_and_said(tmp_path: Path) ->
     graph = {"start": 5, "end": 95, "deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 40,
              "globalPid": pid(144), "graphId": 3}  # fmt: skip
     node = kernel(100, 110, graphNodeId=8_589_934_593)
-    rows, facts = read(write(tmp_path / "a.sqlite", {CUPTI + "GRAPH_TRACE": [graph], CUPTI + "KERNEL": [node]}))
+    rows, facts = read_both(write(tmp_path / "a.sqlite", {CUPTI + "GRAPH_TRACE": [graph], CUPTI + "KERNEL": [node]}))
 
     assert [(r["category"], r["name"], r["duration_ns"], r.get("graph_node_id")) for r in rows] == [
         ("kernel", "gemm", 10, 8_589_934_593),
@@ -145,7 +145,7 @@ def test_an_older_export_without_processes_ids_of_texts_or_sessions_is_read(tmp_
         },
     )
 
-    rows, facts = read(path)
+    rows, facts = read_both(path)
 
     assert [(r["category"], r["name"], r.get("process")) for r in rows] == [
         ("kernel", "gemm", None),
@@ -170,7 +170,7 @@ def test_host_device_version_and_start_of_the_session_are_told(tmp_path: Path) -
         },
     )
 
-    _, facts = read(path)
+    _, facts = read_both(path)
 
     assert (facts.schema, facts.host, facts.base_ns) == ("nsys SQLite 3.11.0", "node7", 1_700_000_000_000_000_000)
     assert facts.devices == (Device(0, "NVIDIA H100", 85_000_000_000),)
@@ -245,7 +245,7 @@ def test_a_report_beside_its_export_is_left_out_with_a_word(
 
 def test_what_processes_without_kernels_did_is_left_out_and_counted(tmp_path: Path) -> None:
     fill = {"start": 3, "end": 4, "deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": pid(150), "bytes": 8}
-    rows, facts = read(write(tmp_path / "a.sqlite", {**two_processes(), CUPTI + "MEMSET": [fill]}))
+    rows, facts = read_both(write(tmp_path / "a.sqlite", {**two_processes(), CUPTI + "MEMSET": [fill]}))
 
     assert {r["process"] for r in rows} == {144, 145}
     assert facts.processes == (144, 145)
