@@ -51,12 +51,10 @@ def test_the_scripts_for_clusters_give_the_command_what_it_takes(
     """Their packages are not installed here: a stand-in gives an address, and takes the options of any cluster."""
     cluster = mock.MagicMock(scheduler_address="tcp://10.0.0.1:8786")
     cluster.__enter__.return_value = cluster
-    parts = module.split(".")
     gateway = mock.MagicMock(new_cluster=lambda: cluster)
+    made = mock.MagicMock(SLURMCluster=lambda **_: cluster, KubeCluster=lambda **_: cluster, Gateway=lambda: gateway)
+    parts = module.split(".")
     for n in range(len(parts)):
-        made = mock.MagicMock(
-            SLURMCluster=lambda **_: cluster, KubeCluster=lambda **_: cluster, Gateway=lambda: gateway
-        )
         monkeypatch.setitem(sys.modules, ".".join(parts[: n + 1]), made)
     command_line = mock.Mock(return_value=0)
     monkeypatch.setattr(cli, "main", command_line)

@@ -145,8 +145,8 @@ def test_events_on_s3_are_old_by_when_they_were_put_there(s3: S3, events: Path) 
     publish(store, "r", events)
     month_ns = 30 * 86_400 * 10**9
 
-    assert old_runs(store, age_ns=month_ns, keep=None, now=before + 29 * 86_400) == []
-    assert old_runs(store, age_ns=month_ns, keep=None, now=before + 31 * 86_400) == ["r"]
+    assert old_runs(store, [store.manifest("r")], age_ns=month_ns, keep=None, now=before + 29 * 86_400) == []
+    assert old_runs(store, [store.manifest("r")], age_ns=month_ns, keep=None, now=before + 31 * 86_400) == ["r"]
     prune_run(store, "r")
     assert list(store.listing("r")) == ["run.json"]
 

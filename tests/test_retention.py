@@ -42,7 +42,7 @@ def kept(store: Store, run: str, *, last_ns: int = 0, job: str | None = None, wr
 
 def old(store: Store, *, days: float | None = None, keep: int | None = None, now: float = 100 * DAY_S) -> list[str]:
     age_ns = None if days is None else int(days * DAY_S * 1e9)
-    return retention.old_runs(store, age_ns=age_ns, keep=keep, now=now)
+    return retention.old_runs(store, store.manifests()[0], age_ns=age_ns, keep=keep, now=now)
 
 
 def test_events_are_old_by_when_they_were_written(store: Store) -> None:
@@ -201,6 +201,12 @@ def test_runs_says_how_big_events_facts_and_marts_are(store: Store, capsys: pyte
     assert told[4] == f"facts {sizes['facts'] / 1024:.1f} KiB"
 
     retention.prune_run(store, "r")
+    Path("store/runs/z").mkdir()
+    Path("store/runs/z/run.json").write_text('{"schema_version": 0}')
+    assert cli.main(["prune", "--keep", "0"]) == 0
+    assert "left as it is: run 'z' has schema version 0, " in capsys.readouterr().err
     assert cli.main(["runs"]) == 0
-    assert "\tevents pruned\t" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "\nz\trun 'z' has schema version 0, " in out
+    assert "\tevents pruned\t" in out
     assert json.loads(Path("store/runs/r/run.json").read_text())["dumps"]

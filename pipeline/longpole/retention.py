@@ -11,15 +11,16 @@ from longpole.errors import LongpoleError
 from longpole.store import EVENT_TABLES, Manifest, Store, gone
 
 
-def old_runs(store: Store, *, age_ns: int | None, keep: int | None, now: float) -> list[str]:
-    """Return the runs whose events are old by every rule that is given, sorted.
+def old_runs(
+    store: Store, manifests: Sequence[Manifest], *, age_ns: int | None, keep: int | None, now: float
+) -> list[str]:
+    """Return those of a store's runs whose events are old by every rule that is given, sorted.
 
     Args:
         age_ns: Written into the store longer ago, by the store's own times.
         keep: All but the last so many of each job, by when they were recorded.
         now: Seconds since the epoch.
     """
-    manifests = [store.manifest(run) for run in store.runs()]
     recent = set() if keep is None else _last(manifests, keep)
     return [
         m.run

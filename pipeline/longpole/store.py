@@ -311,6 +311,17 @@ class Store:
             raise OldRunError(fact, f"Make it again of its dumps: longpole run DUMPS --name {run}")
         raise StoreError(fact, "Use the version that wrote it, or a later one.")
 
+    def manifests(self) -> tuple[list[Manifest], dict[str, StoreError]]:
+        """Return the manifests of all runs, sorted, and by run why others cannot be read."""
+        found: list[Manifest] = []
+        wrong: dict[str, StoreError] = {}
+        for run in self.runs():
+            try:
+                found.append(self.manifest(run))
+            except StoreError as error:
+                wrong[run] = error
+        return found, wrong
+
     def known(self, run: str) -> Manifest | None:
         """Return what there is of a run to go on from: of one that an older version wrote its run.toml alone.
 

@@ -25,6 +25,15 @@ def test_eight_ranks_on_two_workers_of_little_memory_lose_none() -> None:
 
 
 @pytest.mark.slow
+def test_the_second_of_three_nights_has_no_task_and_the_third_those_of_one_rank() -> None:
+    lines = _lines("nights.py", "--runs", "1", "--ranks", "2", "--steps", "3")
+    ends = [line.split("%")[1].split(maxsplit=1) for line in lines[1:4]]
+    assert ends == [["0", "1 changed"], ["0", "1 unchanged"], ["0", "1 changed"]]
+    assert lines[5] == "tasks of night 2: none"
+    assert lines[6].startswith("tasks of night 3: 1 read dumps, 1 analyze rank, 1 analyze clock, 1 analyze steps, ")
+
+
+@pytest.mark.slow
 def test_the_cost_of_a_night_is_projected_from_every_stage() -> None:
     lines = _lines("cost.py", "--ranks", "2", "--steps", "8", "--to-ranks", "100", "--to-steps", "110")
     assert [line.split()[0] for line in lines[1:4]] == ["ingest", "rank", "run"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,28 @@ def test_the_baseline_can_be_named(done: Done, capsys: pytest.CaptureFixture[str
     assert found == {"a": None, "b": "a", "c": "a"}
     assert cli.main(["nightly", "root", "--baseline", "none"]) == 2
     assert "--baseline 'none' is no run of" in capsys.readouterr().err
+
+
+def test_a_damaged_run_and_one_that_another_night_writes_stop_no_other(
+    done: Done, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_folder("a", start_us=0)
+    run_folder("b", start_us=0)
+    for damaged in ("b", "older"):
+        Path("longpole-store", "runs", damaged).mkdir(parents=True)
+    Path("longpole-store", "runs", "b", "run.json").write_text("{")
+    Path("longpole-store", "runs", "older", "run.json").write_text('{"schema_version": 0}')
+    run_folder("c", start_us=0)
+
+    with Store("longpole-store").lock("c"):
+        code, verdict, err = night(capsys)
+
+    assert (code, statuses(verdict)) == (1, {"a": "changed", "b": "failed", "c": "failed"})
+    assert [m["measure"] for m in verdict["runs"][0]["measures"]][:1] == ["step_time_ns"]
+    assert f"c: failed: run 'c' is being written by process {os.getpid()} on " in err
+    assert "If that process is dead, this removes its lock: rm " in err
+    assert "left out of the trends: run 'older' has schema version 0, this longpole reads " in err
+    assert "runs/b/run.json is damaged" in next(r["error"] for r in verdict["runs"] if r["run"] == "b")
 
 
 def test_pages_go_to_a_folder(done: Done, capsys: pytest.CaptureFixture[str]) -> None:

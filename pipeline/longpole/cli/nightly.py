@@ -19,7 +19,7 @@ from longpole.cli.ingest import read_files
 from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
 from longpole.cli.output import page_path, write_page
 from longpole.config import parse
-from longpole.errors import GateError, LongpoleError, UsageError
+from longpole.errors import GateError, LongpoleError, StoreError, UsageError
 from longpole.report import compare_page, nights, nights_page, of_run
 from longpole.session import DEFAULT_SESSION_MEMORY, Session
 from longpole.store import Store, store_at
@@ -129,7 +129,7 @@ def _do(store: Store, found: night.Found, config: str | None, work: Work, log: L
             read_files(store, found.run, list(found.files), told.settings, told.text, told.places, None, work, log)
             analyze_run(store, found.run, run_tasks=work.runner("analyze"), memory=work.task_memory)
     except LongpoleError as error:
-        return _failed(found, error.fact, log)
+        return _failed(found, error.fact, log, error.cure)
     except remote.failures() as error:
         name = getattr(error, "filename", None) or found.folder
         return _failed(found, f"{name}: {remote.reason(error)}", log)
@@ -137,8 +137,9 @@ def _do(store: Store, found: night.Found, config: str | None, work: Work, log: L
     return Outcome(found, "changed")
 
 
-def _failed(found: night.Found, error: str, log: Log) -> Outcome:
-    log.milestone("run failed", f"{found.run}: failed: {printable(error)}", run=found.run, error=error)
+def _failed(found: night.Found, error: str, log: Log, cure: str = "") -> Outcome:
+    told = "\n  ".join(filter(None, (f"{found.run}: failed: {printable(error)}", printable(cure))))
+    log.milestone("run failed", told, run=found.run, error=error, cure=cure)
     return Outcome(found, "failed", error)
 
 
@@ -153,13 +154,10 @@ def _tell(
             try:
                 _write_run_page(store, outcome.found.run, path)
             except LongpoleError as error:
-                outcome = _failed(outcome.found, error.fact, log)
+                outcome = _failed(outcome.found, error.fact, log, error.cure)
         told.append(outcome)
     entries = [nights.Entry(o.found.run, o.status, o.error, tuple(f.name for f in o.found.growing)) for o in told]
-    trend = nights.Trend()
-    if store.runs():
-        with Session(store, baseline=baseline, views=nights.VIEWS) as session, session.explaining():
-            trend = nights.read(session.con)
+    trend = _trend(store, baseline, log)
     for entry in entries:
         base = trend.baseline_of(entry.run)
         if entry.status == "changed" and base is not None:
@@ -178,6 +176,23 @@ def _tell(
     )
     print(folder / "index.html")
     return told, verdict
+
+
+def _trend(store: Store, baseline: str | None, log: Log) -> nights.Trend:
+    """Return what the fleet's views say of all runs, without those whose manifest cannot be read."""
+    runs = store.runs()
+    try:
+        session = Session(store, runs, baseline=baseline, views=nights.VIEWS) if runs else None
+    except StoreError:
+        manifests, unreadable = store.manifests()
+        for error in unreadable.values():
+            log.print(f"left out of the trends: {printable(error.fact)}")
+        runs = [manifest.run for manifest in manifests]
+        session = Session(store, runs, baseline=baseline, views=nights.VIEWS) if runs else None
+    if session is None:
+        return nights.Trend()
+    with session, session.explaining():
+        return nights.read(session.con)
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ from longpole.analyze import is_analyzed
 from longpole.cli.options import StoreOption, stderr
 from longpole.errors import LongpoleError, UsageError
 from longpole.store import store_at
+from longpole.text import printable
 from longpole.units import bytes_text, parse_duration
 
 
@@ -37,7 +38,10 @@ def prune(
     age_ns = None if older_than is None else parse_duration(older_than, least_ns=0)
     console = stderr()
     target = store_at(store)
-    old = retention.old_runs(target, age_ns=age_ns, keep=keep, now=time.time())
+    manifests, unreadable = target.manifests()
+    for error in unreadable.values():
+        console.print(f"left as it is: {printable(error.fact)}")
+    old = retention.old_runs(target, manifests, age_ns=age_ns, keep=keep, now=time.time())
     total = 0
     for run in old:
         if not is_analyzed(target.manifest(run)):

@@ -5,18 +5,21 @@ from __future__ import annotations
 from longpole import timelines
 from longpole.cli.options import StoreOption
 from longpole.store import PublishedFile, store_at, without_events
+from longpole.text import printable
 from longpole.units import bytes_text
 
 
 def runs(*, store: StoreOption = None) -> None:
     """List the runs of a store with their ranks and dumps, and the size of events, facts and marts.
 
+    One that cannot be read says why.
+
     Example: longpole runs --store /data/longpole
     """
     target = store_at(store)
     total = 0
-    for run in target.runs():
-        manifest = target.manifest(run)
+    manifests, unreadable = target.manifests()
+    for manifest in manifests:
         ranks = {d.rank for d in manifest.dumps if d.rank is not None}
         sizes: dict[str, int] = {}
         for file in manifest.files:
@@ -26,11 +29,13 @@ def runs(*, store: StoreOption = None) -> None:
         gone = len(without_events(manifest))
         events = "pruned" if gone and not manifest.of("events") else bytes_text(sizes.get("events", 0))
         cells = [
-            *(run, f"{len(ranks)} ranks", f"{len(manifest.dumps)} dumps", f"events {events}"),
+            *(manifest.run, f"{len(ranks)} ranks", f"{len(manifest.dumps)} dumps", f"events {events}"),
             *(f"{level} {bytes_text(sizes.get(level, 0))}" for level in ("facts", "marts")),
             f"total {bytes_text(sum(sizes.values()))}",
         ]
         print("\t".join(cells))
+    for run, error in unreadable.items():
+        print(f"{run}\t{printable(error.fact)}")
     if total:
         print(f"total {bytes_text(total)}")
 
