@@ -19,7 +19,8 @@ from pathlib import Path
 
 import psutil
 
-_LOOK_S = 0.1
+_LOOK_S, _MOST_LOOK_S = 0.1, 1.0
+"""How often processes are looked at: at first, and of those that live long, for every look reads all of /proc."""
 
 
 class Clock:
@@ -42,7 +43,7 @@ def peak_bytes() -> int:
 
 
 class Watch:
-    """The largest resident sizes of processes within a `with`, and of a folder, looked at ten times a second."""
+    """The largest resident sizes of processes within a `with`, and of a folder, looked at again and again."""
 
     def __init__(self, roots: Sequence[int], folder: Path | None = None) -> None:
         """Take the processes whose children, at any depth, are watched with them."""
@@ -63,7 +64,8 @@ class Watch:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(_LOOK_S):
+        began = time.perf_counter()
+        while not self._done.wait(min(_MOST_LOOK_S, _LOOK_S + (time.perf_counter() - began) / 100)):
             roots = [_resident(root) for root in self._roots]
             children = [_resident(child) for root in self._roots for child in _children(root)]
             self.root_bytes = max(self.root_bytes, *roots)
