@@ -72,7 +72,9 @@ def value(random: Random) -> Json:
         return random.choice(FAR_NUMBERS)
     if kind < 7:
         return random.choice(TEXTS)
-    return copy.deepcopy(random.choice((None, True, False, [], {}, [1, "a", None], {"a": {"b": []}}, [[[]]], [-1, 2**40])))
+    return copy.deepcopy(
+        random.choice((None, True, False, [], {}, [1, "a", None], {"a": {"b": []}}, [[[]]], [-1, 2**40]))
+    )
 
 
 def damaged(data: bytes, random: Random) -> bytes:
@@ -230,7 +232,9 @@ _TOKENS_WITHIN = tuple(
 
 
 def _written(whole: Json, random: Random, tokens: list[bytes]) -> bytes:
-    indent, separators = random.choice(((2, None), (None, (",", ":")), (None, (", ", ": ")), (0, None), (1, (",", " : "))))
+    indent, separators = random.choice(
+        ((2, None), (None, (",", ":")), (None, (", ", ": ")), (0, None), (1, (",", " : ")))
+    )
     text = json.dumps(whole, indent=indent, separators=separators, ensure_ascii=random.random() < 0.5)
     data = text.encode("utf-8", "surrogatepass")
     for n, token in enumerate(tokens):
@@ -393,7 +397,12 @@ def parquet(data: bytes, random: Random) -> bytes:
         table = _change_table(table, random)
     out = BytesIO()
     compression = random.choice(("snappy", "zstd", "none", "gzip"))
-    pq.write_table(table, out, compression=compression, row_group_size=random.choice((1, 7, 1_000_000)) if len(table) < 300 else None)
+    pq.write_table(
+        table,
+        out,
+        compression=compression,
+        row_group_size=random.choice((1, 7, 1_000_000)) if len(table) < 300 else None,
+    )
     return out.getvalue()
 
 
@@ -452,7 +461,12 @@ def _change_table(table: pa.Table, random: Random) -> pa.Table:
     if kind == 0:
         return table.remove_column(at)
     if kind == 1:
-        return table.rename_columns([n if i != at else random.choice(("x", "", table.column_names[0])) for i, n in enumerate(table.column_names)])
+        return table.rename_columns(
+            [
+                n if i != at else random.choice(("x", "", table.column_names[0]))
+                for i, n in enumerate(table.column_names)
+            ]
+        )
     if kind == 2:
         return table.append_column(name, table.column(at))
     if kind == 3:
@@ -465,5 +479,7 @@ def _change_table(table: pa.Table, random: Random) -> pa.Table:
         return pa.concat_tables([table, table])
     if kind == 7 and table.schema.metadata:
         key = random.choice(list(table.schema.metadata))
-        return table.replace_schema_metadata({**table.schema.metadata, key: damaged(table.schema.metadata[key], random)})
+        return table.replace_schema_metadata(
+            {**table.schema.metadata, key: damaged(table.schema.metadata[key], random)}
+        )
     return _change_values(table, at, random)

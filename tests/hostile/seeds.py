@@ -95,7 +95,9 @@ def _database(write: Callable[[Path], object]) -> bytes:
 
 def _nsys(path: Path) -> None:
     calls = [nsys_files.call(10 * n, 10 * n + 5, correlationId=n + 1) for n in range(40)]
-    kernels = [nsys_files.kernel(10 * n + 6, 10 * n + 12, correlationId=n + 1, demangledName=1 + n % 2) for n in range(40)]
+    kernels = [
+        nsys_files.kernel(10 * n + 6, 10 * n + 12, correlationId=n + 1, demangledName=1 + n % 2) for n in range(40)
+    ]
     ranges = [nsys_files.marked(100 * n, 100 * n + 90, f"iteration {n}") for n in range(4)]
     nsys_files.write(
         path,
@@ -128,7 +130,9 @@ def _rocpd(path: Path) -> None:
 
 def _recipe() -> bytes:
     rows = [
-        test_nsys_recipe._range(n, f"iteration {n}" if n % 5 == 0 else test_nsys_recipe.THUNK + f"fusion.{n}#", 1_000 * n, 900)
+        test_nsys_recipe._range(
+            n, f"iteration {n}" if n % 5 == 0 else test_nsys_recipe.THUNK + f"fusion.{n}#", 1_000 * n, 900
+        )
         for n in range(1, 40)
     ]
     return test_nsys_recipe._file(pa.Table.from_pylist(rows, schema=test_nsys_recipe.SCHEMA))

@@ -78,13 +78,18 @@ def bombs(folder: Path) -> dict[str, bytes]:
     groups = {str(n): {"name": str(n), "desc": "d" * 100, "ranks": "[0, 1]"} for n in range(50_000)}
     return {
         "blanks.json.gz": packed(_LIST, _GOOD, *[b" " * (8 * mib)] * 32, b"]}"),
-        "name.json.gz": packed(_LIST, _GOOD, b',{"ph": "X", "pid": 0, "name": "', *[b"n" * (8 * mib)] * 32, b'"},', _GOOD, b"]}"),
+        "name.json.gz": packed(
+            _LIST, _GOOD, b',{"ph": "X", "pid": 0, "name": "', *[b"n" * (8 * mib)] * 32, b'"},', _GOOD, b"]}"
+        ),
         "brackets.json.gz": packed(_LIST, _GOOD, b",", *[b"[" * mib] * 48),
         "small-events.json.gz": packed(_LIST, _GOOD, *[b",{}" * (mib // 4)] * 8, b"]}"),
         "header.json.gz": packed(b'{"a": "', *[b"h" * (8 * mib)] * 32, b'", "traceEvents": [', _GOOD, b"]}"),
         "zeros.sqlite.gz": packed(b"SQLite format 3\0" + bytes(4096), *[bytes(8 * mib)] * 16),
-        "groups.json": b'{"distributedInfo": {"rank": 0, "pg_config": ' + json.dumps(list(groups.values())).encode()
-        + b'}, "traceEvents": [' + _GOOD + b"]}",
+        "groups.json": b'{"distributedInfo": {"rank": 0, "pg_config": '
+        + json.dumps(list(groups.values())).encode()
+        + b'}, "traceEvents": ['
+        + _GOOD
+        + b"]}",
         "nccl_trace_rank_0": pickle.dumps({"pg_config": {}, "entries": [many] * 150_000}, 2),
         "nccl_trace_rank_1": pickle.dumps({"pg_config": groups, "entries": []}, 2),
         "nccl_trace_rank_2": packed(b"\x80\x02", *[b"N0" * (4 * mib)] * 64, b"."),
@@ -97,7 +102,13 @@ def bombs(folder: Path) -> dict[str, bytes]:
 def repeated(folder: Path) -> bytes:
     """Return a recipe's table of 2^27 rows that all are the same."""
     n_rows = 1 << 20
-    columns = [pa.array(np.zeros(n_rows, f.type.to_pandas_dtype())) if f.name != "Name" else pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, np.int32)), ["n"]).cast(pa.string()) for f in SCHEMA if f.name not in ("Style", "RangeStack")]
+    columns = [
+        pa.array(np.zeros(n_rows, f.type.to_pandas_dtype()))
+        if f.name != "Name"
+        else pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, np.int32)), ["n"]).cast(pa.string())
+        for f in SCHEMA
+        if f.name not in ("Style", "RangeStack")
+    ]
     table = pa.Table.from_arrays(columns, [f.name for f in SCHEMA if f.name not in ("Style", "RangeStack")])
     target = BytesIO()
     with pq.ParquetWriter(target, table.schema, compression="zstd") as writer:

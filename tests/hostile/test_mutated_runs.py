@@ -78,7 +78,11 @@ def odd_config(random: Random) -> str:
         lines += ["[run]", f"job = {_quoted(random)}", f"workload = {_quoted(random)}"]
     if random.random() < 0.3:
         lines += ["[model]", f"name = {_quoted(random)}", f"params = {random.choice((1, 2**63 - 1, 10**12))}"]
-        lines += [f"layers = {random.choice((1, 2**62))}", "hidden = 4096", f"seq_len = {random.choice((1, 2**63 - 1))}"]
+        lines += [
+            f"layers = {random.choice((1, 2**62))}",
+            "hidden = 4096",
+            f"seq_len = {random.choice((1, 2**63 - 1))}",
+        ]
     if random.random() < 0.3:
         lines += ["[batch]", f"tokens_per_step = {random.choice((1, 2**63 - 1))}"]
     if random.random() < 0.3:
@@ -86,7 +90,11 @@ def odd_config(random: Random) -> str:
     if random.random() < 0.3:
         lines += ["[steps]", f"marker = {random.choice(_MARKERS)}", f"per_update = {random.choice((1, 3, 2**63 - 1))}"]
     if random.random() < 0.2:
-        lines += ["[hardware]", f"peak_flops = {random.choice(('1e9', '1e308', '989e12'))}", f"device = {_quoted(random)}"]
+        lines += [
+            "[hardware]",
+            f"peak_flops = {random.choice(('1e9', '1e308', '989e12'))}",
+            f"device = {_quoted(random)}",
+        ]
     if random.random() < 0.2:
         lines += ["[gates]", f"step_time_ns = {random.choice(('0', '-1.0', '1e308'))}", "mfu_worse_ratio = 1e-300"]
     if random.random() < 0.2:

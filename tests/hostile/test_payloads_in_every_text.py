@@ -92,7 +92,9 @@ def test_no_command_lets_a_text_act_on_the_terminal_or_fake_a_line(
         for text in (out, err):
             found = _ACTING.search(text)
             assert found is None, (argv[:2], text[max(0, found.start() - 60) : found.start() + 20])
-            if argv[0] != "query" and PAYLOAD not in argv:  # a table shows the lines of a cell, an error those of its user
+            if (
+                argv[0] != "query" and PAYLOAD not in argv
+            ):  # a table shows the lines of a cell, an error those of its user
                 assert not re.search(r"^\s*PWNED", text, re.MULTILINE), argv[:2]
         tried.add(argv[0])
     makes = {"run", "ingest", "analyze", "nightly", "synth", "shell"}
@@ -139,17 +141,27 @@ def test_an_answer_in_csv_has_no_formula_and_every_row(store: Store, capsys: pyt
 
 
 def test_a_csv_without_rows_quotes_its_header(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    sql = "SELECT 1 AS \"a,b\", 2 AS \"=c\" WHERE FALSE"
+    sql = 'SELECT 1 AS "a,b", 2 AS "=c" WHERE FALSE'
 
     assert cli.main(["query", sql, "--format", "csv", "--store", store.url]) == 0
 
-    assert capsys.readouterr().out == "\"a,b\",'=c\n"
+    assert capsys.readouterr().out == '"a,b",\'=c\n'
 
 
 def test_every_text_of_the_store_comes_back_from_csv_as_it_was_or_with_a_quote_before_it(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for view in ("dumps", "ranks", "groups", "kernels", "phases", "steps", "fleet_runs", "flight_records", "hang_ranks"):
+    for view in (
+        "dumps",
+        "ranks",
+        "groups",
+        "kernels",
+        "phases",
+        "steps",
+        "fleet_runs",
+        "flight_records",
+        "hang_ranks",
+    ):
         sql = f"SELECT * FROM {view} ORDER BY ALL"
         assert cli.main(["query", sql, "--format", "csv", "--store", store.url]) == 0, view
         rows = list(csv.reader(io.StringIO(capsys.readouterr().out, newline="")))
@@ -224,7 +236,7 @@ def test_a_night_over_such_dumps_leaves_files_that_parse(
     (root / "bad" / "rank0.json").write_text(PAYLOAD, encoding="utf-8")
     (root / "odd").mkdir()
     payloads.write_nsys(root / "odd" / "in")
-    (root / "odd" / "run.toml").write_text(f"[{json.dumps(PAYLOAD.replace(chr(0x9b), ''))}]\n", encoding="utf-8")
+    (root / "odd" / "run.toml").write_text(f"[{json.dumps(PAYLOAD.replace(chr(0x9B), ''))}]\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(nightly, "_pause", lambda seconds: None)
     monkeypatch.setattr(options.Work, "runner", _inline)
@@ -237,7 +249,14 @@ def test_a_night_over_such_dumps_leaves_files_that_parse(
     verdict = json.loads(Path("out", "verdict.json").read_text(encoding="utf-8"))
     assert {r["run"]: r["status"] for r in verdict["runs"]} == {"bad": "failed", "kineto": "changed", "odd": "failed"}
     suites = ElementTree.parse(Path("out", "junit.xml"))  # noqa: S314  our own
-    assert {node.tag for node in suites.iter()} <= {"testsuites", "testsuite", "testcase", "failure", "error", "skipped"}
+    assert {node.tag for node in suites.iter()} <= {
+        "testsuites",
+        "testsuite",
+        "testcase",
+        "failure",
+        "error",
+        "skipped",
+    }
     for page in Path("out").rglob("*.html"):
         soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
         assert not soup.find_all(["img", "svg", "pwned"])
