@@ -28,13 +28,22 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str]) -> None:
-    """Make a table of every relation of the scope that is not given; topology and parallel sizes may be left out."""
+    """Make a table of every relation of the scope that is not given; topology, sizes and telemetry may be left out."""
     con.execute("CREATE TABLE IF NOT EXISTS topology (rank INT, host TEXT, node TEXT, rack TEXT, rail TEXT)")
     sizes = ", ".join(f"{name} BIGINT" for name in get_type_hints(Parallel))
     con.execute(f"CREATE TABLE IF NOT EXISTS parallel ({sizes})")
-    known = {*given, "topology", "parallel", *catalog.data_names()}
+    samples = ("telemetry", "rank_telemetry") if scope in ("steps", "run") else ()
+    for name in samples:
+        create_empty(con, name)
+    known = {*given, "topology", "parallel", *samples, *catalog.data_names()}
     for relation in catalog.needed(scope, known):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
+
+
+def create_empty(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Make a relation without rows, unless it is there: what a run has that nothing says."""
+    columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
+    con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
 
 
 def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:
@@ -86,8 +95,8 @@ def analyzed(
     con.execute("CREATE TABLE memory_events AS FROM allocated")
     con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
     con.execute(
-        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped"
-        " FROM range($1) AS t (n)",
+        "CREATE TABLE dump_facts AS SELECT n::BIGINT AS dump_no, FALSE AS is_truncated, 0::BIGINT AS n_dropped,"
+        " 'kineto' AS format FROM range($1) AS t (n)",
         [len(dumps)],
     )
     load_phases(con, phases)

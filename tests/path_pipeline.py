@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from evaluation import connection, dump_rows
+from evaluation import connection, create_empty, dump_rows
 from longpole import catalog
 from longpole.engine import load_phases
 
@@ -31,6 +31,7 @@ class Pipeline:
         clocks: Offset and residual of each rank's clock; without them all ranks share one clock, exactly.
         changes: Rows of `changes`; columns that a row leaves out are NULL.
         phases: Names and patterns, as [phases] of a run has them.
+        sm_clocks: Rank, step and clock of its device in Hz, as telemetry has it.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class Pipeline:
         clocks: Mapping[int, tuple[int, int]] | None = None,
         changes: Sequence[Change] = (),
         phases: Sequence[tuple[str, str]] = (),
+        sm_clocks: Sequence[tuple[int, int, float]] = (),
     ) -> None:
+        self._sm_clocks = sm_clocks
         self._changes = changes
         self._phases = phases
         self._clocks = pa.table(
@@ -63,7 +66,10 @@ class Pipeline:
         con.register("linked", table)
         con.execute("CREATE TABLE events AS SELECT 0::BIGINT AS dump_no, * FROM linked")
         con.execute("CREATE TABLE context AS SELECT $1::INTEGER AS rank", [rank])
-        con.execute("CREATE TABLE dump_facts AS SELECT 0::BIGINT AS dump_no, FALSE AS is_truncated, 0 AS n_dropped")
+        con.execute(
+            "CREATE TABLE dump_facts AS SELECT 0::BIGINT AS dump_no, FALSE AS is_truncated, 0 AS n_dropped,"
+            " 'kineto' AS format"
+        )
         self._ask(con)
         make(con, ["rank_windows", "rank_collectives", "rank_chains"])
         return con
@@ -90,6 +96,9 @@ class Pipeline:
         con.execute("CREATE TABLE shard AS SELECT -1::BIGINT AS first_step, 1000000::BIGINT AS last_step")
         con.register("dumps", dump_rows(*({"rank": r, "world_size": None} for r in ranks)))
         self._gather(con, ["rank_windows", "rank_collectives", "rank_chains"])
+        create_empty(con, "rank_telemetry")
+        for told in self._sm_clocks:
+            con.execute("INSERT INTO rank_telemetry (rank, step, sm_clock_hz) VALUES ($1, $2, $3)", list(told))
         make(con, ["steps", "path_pieces"])
         return con
 

@@ -18,6 +18,8 @@ from longpole.config import Parallel, RunConfig
 from longpole.events import RAW_SCHEMA
 from longpole.formats.flight_recorder import RAW_FLIGHT
 from longpole.formats.op_timeline import RAW_OPS
+from longpole.formats.telemetry_csv import RAW_TELEMETRY
+from longpole.formats.timers_log import RAW_TIMERS
 from longpole.store import DUMP_TABLE
 
 Columns = list[tuple[str, str]]
@@ -53,6 +55,9 @@ GIVEN: dict[Scope, set[str]] = {
     "whatif": set(),
     "flight": {"raw_flight", "context"},
     "hang": {"flight_ranks", *DATA},
+    "timers": {"raw_timers", *DATA},
+    "telemetry": {"raw_telemetry", *DATA},
+    "sampled": {"context"},
     "measures": {"dumps"},
     "fleet": {"dumps", "told_runs", "told_gates", *DATA},
     "check": {"dumps"},
@@ -63,15 +68,16 @@ GIVEN: dict[Scope, set[str]] = {
 _RUN: set[Scope] = {"lib", "rank", "path", "paths", "clock", "steps", "run", "mfu"}
 _TIMELINE: set[Scope] = {"ops", "timeline", "replays", "workers", "whatif"}
 _FLIGHT: set[Scope] = {"flight", "hang"}
-_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, "priced", "measures", "dump", "fleet"}
+_SAMPLED: set[Scope] = {"telemetry", "sampled"}
+_SESSION: set[Scope] = {*_RUN, *_TIMELINE, *_FLIGHT, *_SAMPLED, "priced", "measures", "dump", "fleet"}
 
 BELOW: dict[Scope, set[Scope]] = {
     "lib": set(),
     "dump": {"lib", "dump"},
     "rank": {"lib", "rank"},
     "clock": {"lib", "rank", "clock"},
-    "steps": {"lib", "rank", "clock", "steps"},
-    "run": _RUN - {"mfu"},
+    "steps": {"lib", "rank", "clock", "steps", "sampled"},
+    "run": (_RUN - {"mfu"}) | _SAMPLED,
     "mfu": _RUN,
     "measures": {*_RUN, "measures"},
     "path": {"lib", "rank", "path", "graph", "clock", "steps"},
@@ -89,6 +95,9 @@ BELOW: dict[Scope, set[Scope]] = {
     "whatif": {"lib", "timeline", "replays", "workers", "whatif"},
     "flight": {"lib", "flight"},
     "hang": {"lib", "steps", "flight", "hang"},
+    "timers": {"lib", "timers"},
+    "telemetry": {"lib", "telemetry"},
+    "sampled": {"lib", "rank", "clock", "telemetry", "sampled"},
     "fleet": _SESSION,
     "check": _SESSION,
     "page": {*_SESSION, "predict", "page"},
@@ -178,6 +187,7 @@ def chain() -> dict[str, Columns]:
     found |= evaluated(
         "dump", {"raw": raw, "raw_memory": raw, "context": [("base_ns", "BIGINT"), ("step_pattern", "VARCHAR")]}
     )
+    facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT"), ("format", "VARCHAR")]
     rates = ("peak_flops", "hbm_bytes_per_s", "link_bytes_per_s")
     found |= evaluated(
         "rank",
@@ -185,7 +195,7 @@ def chain() -> dict[str, Columns]:
             "events": [("dump_no", "BIGINT"), *found["events"]],
             "memory_events": found["memory_events"],
             "context": [("rank", "INTEGER")],
-            "dump_facts": [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")],
+            "dump_facts": facts,
             "phase_patterns": PHASES,
             "told_hardware": [("device", "VARCHAR"), ("dtype", "VARCHAR"), *((n, "DOUBLE") for n in rates)],
         },
@@ -195,9 +205,10 @@ def chain() -> dict[str, Columns]:
     topology = [("rank", "INTEGER"), *((n, "VARCHAR") for n in ("host", "node", "rack", "rail"))]
     parallel = [(n, "BIGINT") for n in get_type_hints(Parallel)]
     found |= evaluated("clock", {**made("rank"), "dumps": dumps, "topology": topology, "parallel": parallel})
-    found |= evaluated("steps", {**made("rank", "clock"), "dumps": dumps, "shard": shard})
+    found |= evaluated("telemetry", {"raw_telemetry": arrow_columns(RAW_TELEMETRY)})
+    found |= evaluated("sampled", {**made("rank", "clock", "telemetry"), "context": [("rank", "INTEGER")]})
+    found |= evaluated("steps", {**made("rank", "clock", "sampled"), "dumps": dumps, "shard": shard})
     given = {"events": [("dump_no", "BIGINT"), *found["events"]], "context": [("rank", "INTEGER")]}
-    facts = [("dump_no", "BIGINT"), ("is_truncated", "BOOLEAN"), ("n_dropped", "BIGINT")]
     known = {n: c for n, c in made("clock", "steps").items() if n in ("rank_clocks", "path_pieces")}
     given["dump_facts"] = facts
     intervals = [("point_no", "BIGINT"), ("dump_no", "BIGINT"), ("thread", "BIGINT")]
@@ -217,7 +228,10 @@ def chain() -> dict[str, Columns]:
     hosts = {"_path_hosts": found["_path_hosts"]}
     found |= evaluated("graph", {**known, **given, **asked, **hosts, **made("medians")})
     found |= evaluated("paths", {**made("path"), "shard": shard})
-    found |= evaluated("run", {**made("rank", "clock", "steps", "paths"), "dumps": dumps, "parallel": parallel})
+    found |= evaluated(
+        "run",
+        {**made("rank", "clock", "steps", "paths", *_SAMPLED), "dumps": dumps, "parallel": parallel},
+    )
     answers = made("rank", "clock", "steps", "paths", "run")
     figures = [(name, kind) for name, kind, _ in RunConfig().figures()]
     found |= evaluated("mfu", {**made("rank", "clock", "steps"), "dumps": dumps, "run_config": figures})
@@ -233,6 +247,7 @@ def chain() -> dict[str, Columns]:
     found |= evaluated("replays", {**made("ops", "timeline"), **scores, "replay_edges": edges})
     found |= evaluated("workers", made("ops", "replays"))
     found |= evaluated("whatif", made("timeline", "replays", "workers"))
+    found |= evaluated("timers", {"raw_timers": arrow_columns(RAW_TIMERS)})
     found |= evaluated("flight", {"raw_flight": arrow_columns(RAW_FLIGHT), "context": [("rank", "INTEGER")]})
     found |= evaluated(
         "hang", {**made("flight"), "flight_ranks": [("rank", "INTEGER")], "collectives": found["collectives"]}
@@ -505,7 +520,7 @@ def test_every_row_of_data_has_every_value(name: str) -> None:
 
 
 def test_every_pattern_of_data_is_one_that_the_engine_knows() -> None:
-    for name in ("comm_patterns", "input_ranges", "step_classes"):
+    for name in ("comm_patterns", "input_ranges", "step_classes", "timer_ranges"):
         for row in catalog.data(name):
             duckdb.execute("SELECT regexp_matches('x', $1)", [row["pattern"]]).fetchall()
 

@@ -61,6 +61,9 @@ per_update = 8
 [topology]
 file = "hosts.csv"
 
+[telemetry]
+utc_offset = "-05:30"
+
 [run]
 job = "nightly"
 workload = "8b-pretrain"
@@ -114,6 +117,7 @@ def test_every_promised_key_is_taken() -> None:
     assert config.parallel.virtual_stages == 1
     assert config.steps.marker == r"^Step (\d+)$"
     assert config.topology.file == "hosts.csv"
+    assert config.telemetry.utc_offset == "-05:30"
     assert config.run.workload == "8b-pretrain"
     assert config.comm.kernels == ["^my_all_reduce", "sharp"]
     assert config.phases["forward"] == "^forward"
@@ -194,8 +198,8 @@ def test_an_error_shows_the_beginning_of_what_is_long(text: str) -> None:
 
 def test_an_unknown_section_like_no_other_names_them_all() -> None:
     assert refused("[zzz]\n").cure == (
-        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [run], [comm], [phases], [chrome],"
-        " [gates]."
+        "It knows: [model], [batch], [hardware], [parallel], [steps], [topology], [telemetry], [run], [comm],"
+        " [phases], [chrome], [gates]."
     )
 
 
@@ -300,6 +304,7 @@ def test_only_what_links_events_makes_dumps_be_read_again() -> None:
             "scored_targets_per_step = 8 is more than tokens_per_step = 6",
             "wrong",
         ),
+        ("[telemetry]\nutc_offset = 'CEST'", "[telemetry] utc_offset = 'CEST' is no time zone", "as in"),
         ("[parallel]\ndp = 1048576\npp = 2", "[parallel] makes more than 1,048,576 ranks", "No job has so many."),
         ("[parallel]\nep = 1048577", "[parallel] makes more than 1,048,576 ranks", "No job has so many."),
         ("[hardware]\ndtype = 'bf61'", "[hardware] dtype = 'bf61' is no element type", "Did you mean bf16?"),

@@ -56,16 +56,18 @@ def nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_gives_its_dumps_at_any_depth_in_order_of_name(tmp_path: Path) -> None:
     write(tmp_path, "rank=00001/b.json.gz", "rank=00000/a.json", "node/x/rank2.pt.trace.json", "c.parquet")
-    write(tmp_path, "d.json.tmp", "e.json.gz.tmp", "UPPER.JSON")
-    write(tmp_path, "notes.txt", "job.py", "x.json.bak", "x.jsonl", "x.gz")
+    write(tmp_path, "d.json.tmp", "e.json.gz.tmp", "UPPER.JSON", "timers.jsonl", "f3.jsonl.gz")
+    write(tmp_path, "notes.txt", "job.py", "x.json.bak", "x.gz")
     assert inside(tmp_path, find([str(tmp_path)])) == [
         "UPPER.JSON",
         "c.parquet",
         "d.json.tmp",
         "e.json.gz.tmp",
+        "f3.jsonl.gz",
         "node/x/rank2.pt.trace.json",
         "rank=00000/a.json",
         "rank=00001/b.json.gz",
+        "timers.jsonl",
     ]
 
 

@@ -52,8 +52,8 @@ def test_the_scripts_for_clusters_give_the_command_what_it_takes(
     cluster = mock.MagicMock(scheduler_address="tcp://10.0.0.1:8786")
     cluster.__enter__.return_value = cluster
     parts = module.split(".")
+    gateway = mock.MagicMock(new_cluster=lambda: cluster)
     for n in range(len(parts)):
-        gateway = mock.MagicMock(new_cluster=lambda: cluster)
         made = mock.MagicMock(
             SLURMCluster=lambda **_: cluster, KubeCluster=lambda **_: cluster, Gateway=lambda: gateway
         )

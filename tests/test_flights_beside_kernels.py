@@ -201,7 +201,7 @@ def test_the_page_of_a_run_with_both_has_the_hang_and_what_was_recorded(both: St
     page = page_of(both)
     assert [s["id"] for s in page.select("main > section")][-3:] == ["hangs", "calls", "coverage"]
     (head,) = [p.get_text() for p in page.select("header > p.caveat")]
-    assert head.startswith("First cause: rank 1 never enqueued barrier, collective 8 of group 0 (default_pg).")
+    assert head.startswith("It hung. First cause: rank 1 never enqueued barrier, collective 8 of group 0 (default_pg).")
     assert table_of(page, "hangs")[1][:2] == [
         "first cause",
         "rank 1 never enqueued barrier, collective 8 of group 0 (default_pg)",

@@ -19,7 +19,7 @@ LEVELS = (
     {
         *("catalog", "session", "store", "remote", "lock", "topology", "formats", "discover", "engine", "cluster"),
         *("owner", "scratch"),
-        *("chrome_trace", "timelines", "flights", "presets", "plan", "whatif", "night", "retention"),
+        *("chrome_trace", "timelines", "flights", "telemetry", "presets", "plan", "whatif", "night", "retention"),
     },
     {"report", "export", "timeline_trace", "analyze", "ingest", "synth"},
     {"cli", "api", "__main__"},

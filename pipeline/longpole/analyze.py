@@ -18,7 +18,7 @@ import pyarrow as pa
 from longpole import __version__, catalog, config, flights, timelines, whatif
 from longpole.catalog import Scope
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, gathering, load_phases, quoted, reading, write_ordered
+from longpole.engine import connection, gathering, load_dump_facts, load_phases, quoted, reading, write_ordered
 from longpole.errors import LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.remote import StepRange
@@ -126,11 +126,13 @@ def analyze_run(
     settings = config.parse(manifest.config, "config.toml")
     told = Told(manifest.dumps, manifest.topology, settings.parallel)
     marts = stage([_run_level_task(store, run, "clock", ("rank_collectives",), rank_files, told, memory)])
+    rank_files += stage(_sampled_tasks(store, manifest, rank_files, marts, memory))
     steps_tasks = _step_tasks(store, run, [*rank_files, *marts], memory)
     marts += stage(steps_tasks)
     path_files = stage(_path_tasks(store, manifest, marts, memory))
     marts += [*path_files, *stage(_paths_tasks(store, run, steps_tasks, path_files, memory))]
-    marts += stage([_run_level_task(store, run, "run", _RUN_READS, [*rank_files, *marts], told, memory)])
+    known_files = [*rank_files, *marts, *manifest.of("telemetry")]
+    marts += stage([_run_level_task(store, run, "run", _RUN_READS, known_files, told, memory)])
     if manifest.of("events"):
         marts += _priced(store, manifest, [*rank_files, *marts], known, run_tasks, memory, has_what_ifs=has_what_ifs)
         marts += stage([_run_level_task(store, run, "priced", ("straggler_ranks", "run_whatif"), marts, told, memory)])
@@ -308,6 +310,22 @@ def _rank_tasks(store: Store, manifest: Manifest, memory: int) -> list[AnalyzeTa
     return tasks
 
 
+def _sampled_tasks(
+    store: Store, manifest: Manifest, rank_files: Sequence[PublishedFile], marts: Sequence[PublishedFile], memory: int
+) -> list[AnalyzeTask]:
+    """Return a task for each rank of a run with telemetry: its windows beside the samples of its device."""
+    samples = manifest.of("telemetry")
+    ranks = [f for f in marts if f.table == "ranks"]
+    tasks = []
+    for file in rank_files if samples else ():
+        if file.table == "rank_windows":
+            names = ("rank_windows", "ranks", "telemetry")
+            mine = [file, *ranks, *samples]
+            task = _run_level_task(store, manifest.run, "sampled", names, mine, Told(), memory)
+            tasks.append(replace(task, rank=file.rank))
+    return tasks
+
+
 def _path_tasks(store: Store, manifest: Manifest, marts: Sequence[PublishedFile], memory: int) -> list[AnalyzeTask]:
     """Return a task for each rank that a critical path goes through: it gives the path's pieces their names."""
     pieces = [f for f in marts if f.table == "path_pieces"]
@@ -346,7 +364,7 @@ _SHARDS_BY = ("rank_windows", "rank_collectives")
 _SHARD_DIGESTS = 1
 """Of how they are made: another number makes ranks' facts anew, as do those of before there were any."""
 
-_STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains")
+_STEPS_READ = ("rank_windows", "rank_collectives", "rank_chains", "rank_telemetry")
 _PATHS_READ = ("path_segments",)
 
 ROWS_PER_GROUP = 10_240
@@ -363,6 +381,8 @@ _RUN_READS = (
     "step_stragglers",
     "step_stages",
     "step_critical_path",
+    "rank_telemetry",
+    "telemetry",
 )
 
 
@@ -468,16 +488,12 @@ def _load_context(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, read: Set[s
         con.execute(
             "INSERT INTO told_hardware VALUES ($1, $2, $3, $4, $5)", [device, *(told[k] for k in _HARDWARE[1:])]
         )
-    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
     load_phases(con, task.told.phases)
     if task.scope == "path":  # only the path's host time is split here; a what-if splits all of it
         intervals = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_host_intervals"].columns)
         con.execute(f"CREATE TABLE _host_intervals ({intervals})")
-    if task.scope in ("rank", "path"):
-        con.executemany(
-            "INSERT INTO dump_facts VALUES ($1, $2, $3)",
-            [[n, d.is_truncated, d.n_dropped] for n, d in enumerate(task.told.dumps)],
-        )
+    known = task.told.dumps if task.scope in ("rank", "path") else ()
+    load_dump_facts(con, [(d.is_truncated, d.n_dropped, d.format) for d in known])
 
 
 def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
@@ -487,6 +503,8 @@ def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
         return StepRange("step", first - 1, last)
     if task.scope == "paths":
         return StepRange("step", first, last)
+    if task.scope == "steps" and name == "rank_telemetry":
+        return StepRange("step", first, last)
     if task.scope == "steps" and name in ("rank_collectives", "rank_chains"):
         return StepRange("shard_step", first - 1, last)
     return None
@@ -494,7 +512,7 @@ def _rows(name: str, task: AnalyzeTask) -> StepRange | None:
 
 def _place(table: str, task: AnalyzeTask) -> str:
     """Return the path of a table's file; its second word is the hash of what it was made from."""
-    if task.scope in ("rank", "path"):
+    if task.scope in ("rank", "path", "sampled"):
         return f"facts/{table}/rank={task.rank:05d}.{task.inputs}.parquet"
     if task.scope in ("steps", "paths"):
         return f"marts/{table}/steps={task.first_step:06d}-{task.last_step:06d}.{task.inputs}.parquet"
@@ -505,7 +523,7 @@ def _step_range(con: duckdb.DuckDBPyConnection, task: AnalyzeTask, table: str) -
     """Return the steps that a rank's or a shard's table speaks of, as PublishedFile has them."""
     columns = {c.name for c in catalog.relations()[table].columns}
     step = "shard_step" if "shard_step" in columns else "step" if "step" in columns else None
-    if task.scope not in ("rank", "steps", "path", "paths") or step is None:
+    if task.scope not in ("rank", "steps", "path", "paths", "sampled") or step is None:
         return {}
     row = con.execute(f"SELECT min({step}), max({step}) FROM {table}").fetchone()
     steps: dict[str, Any] = {"first_step": row[0], "last_step": row[1]} if row else {}

@@ -45,6 +45,9 @@ Scope = Literal[
     "whatif",
     "flight",
     "hang",
+    "timers",
+    "telemetry",
+    "sampled",
     "fleet",
     "page",
     "check",
@@ -54,12 +57,13 @@ Scope = Literal[
 From path to paths the critical path's names: one rank, a range of steps. mfu alone sees what run.toml says of model
 and batch; measures follows from it and all others. From elements to replay a what-if: one rank, a range of steps, one
 rank's graph, the run's; priced what follows from it. From ops to whatif an op timeline: the file, all its ops, a range
-of steps, all steps, all answers. flight is one rank's flight recorder, hang those of all ranks.
+of steps, all steps, all answers. flight is one rank's flight recorder, hang those of all ranks; timers one timers log,
+telemetry one file of samples, sampled one rank's windows beside all samples.
 """
 
 LEVELS: dict[str, tuple[Scope, ...]] = {
     "lib": ("lib",),
-    "rank": ("dump", "rank", "path", "elements", "graph", "ops", "flight"),
+    "rank": ("dump", "rank", "path", "elements", "graph", "ops", "flight", "timers", "telemetry", "sampled"),
     "run": (
         *("clock", "steps", "paths", "run", "mfu", "measures", "medians", "predict", "replay", "priced"),
         *("timeline", "replays", "workers", "whatif", "hang"),

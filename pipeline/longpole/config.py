@@ -111,6 +111,12 @@ class Topology(_Table, frozen=True):
     file: str | None = None
 
 
+class Telemetry(_Table, frozen=True):
+    """[telemetry]: how far the times of CSV files that say no zone are ahead of UTC, as in +02:00."""
+
+    utc_offset: str | None = None
+
+
 class Run(_Table, frozen=True):
     """[run]: what may be compared with what."""
 
@@ -182,6 +188,7 @@ class RunConfig(_Table, frozen=True):
     parallel: Parallel = Parallel()
     steps: Steps = Steps()
     topology: Topology = Topology()
+    telemetry: Telemetry = Telemetry()
     run: Run = Run()
     comm: Comm = Comm()
     phases: dict[str, str] = {}
@@ -272,6 +279,11 @@ def parse(text: str, path: str) -> RunConfig:
         if not math.isfinite(getattr(config.hardware, rate) or 0):
             raise LongpoleError(f"{path}: [hardware] {rate} must be finite", "Leave out what is not known.")
     _check_sizes(config, path)
+    if not re.fullmatch(r"Z|UTC|[+-](0\d|1[0-4]):[0-5]\d", config.telemetry.utc_offset or "Z"):
+        raise LongpoleError(
+            f"{path}: [telemetry] utc_offset = {config.telemetry.utc_offset!r} is no time zone",
+            'Write how far it is ahead of UTC, as in "+02:00".',
+        )
     _check_pattern(path, "[steps] marker", config.steps.marker, has_number=True)
     for pattern in config.comm.kernels:
         _check_pattern(path, "[comm] kernels", pattern)

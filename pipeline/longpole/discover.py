@@ -20,7 +20,8 @@ from longpole.store import as_run_name
 
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".sqlite.gz", ".db.gz", ".rpd.gz")
 _REPORTS = (".nsys-rep", ".qdrep")  # cannot be read, but what to do about one is worth saying
-_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".parquet", *_DATABASES)
+_DUMP_ENDINGS = (".json", ".json.gz", ".json.tmp", ".json.gz.tmp", ".jsonl", ".jsonl.gz", ".parquet", *_DATABASES)
+_TELEMETRY = (".csv", ".csv.gz")
 
 _FLIGHT_NAME = re.compile(r"(?i)(?:^|[-_])(?:rank|nccl_trace|fr_trace)[-_]?\d{1,7}(?:\.(?:pkl|pickle))?$")
 """A flight recorder's dumps have no ending: the writer puts the rank behind a prefix, by default nccl_trace_rank_."""
@@ -31,7 +32,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _WILDCARDS = "*?["
 
-_ENDING = r"(?:(?:\.pt)?(?:\.trace)?\.(?:json|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$"
+_ENDING = r"(?:(?:\.pt)?(?:\.trace)?\.(?:jsonl?|parquet|sqlite3?|db|rpd)(?:\.gz)?(?:\.tmp)?|_pqtdir)$"
 """What stands behind a dump's own name."""
 
 _RANK_IN_NAME = tuple(
@@ -165,7 +166,7 @@ def _files_below(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     listed = ((p, {}) for p in _local_names(folder)) if is_local else fs.find(folder, detail=True).items()
     for path, info in listed:
         inside = PurePosixPath(path).parts[depth:]
-        is_dump = path.lower().endswith((*_DUMP_ENDINGS, *_REPORTS)) or _FLIGHT_NAME.search(inside[-1])
+        is_dump = path.lower().endswith((*_DUMP_ENDINGS, *_TELEMETRY, *_REPORTS)) or _FLIGHT_NAME.search(inside[-1])
         if not is_dump or any(_is_left_out(part, True) for part in inside):
             continue
         if not is_local:

@@ -56,6 +56,13 @@ def load_phases(con: duckdb.DuckDBPyConnection, phases: Sequence[tuple[str, str]
         con.execute("INSERT INTO phase_patterns VALUES ($1, $2)", list(phase))
 
 
+def load_dump_facts(con: duckdb.DuckDBPyConnection, facts: Sequence[tuple[bool, int, str]]) -> None:
+    """Make the table of what a rank's dumps are, in order: whether it lost its end, events lost, format."""
+    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT, format VARCHAR)")
+    for n, told in enumerate(facts):
+        con.execute("INSERT INTO dump_facts VALUES ($1, $2, $3, $4)", [n, *told])
+
+
 def quoted(path: Path | str) -> str:
     """Return a path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"

@@ -16,14 +16,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longpole import __version__, catalog, flights, remote, timelines
+from longpole import __version__, catalog, flights, remote, telemetry, timelines
 from longpole.cluster import DEFAULT_TASK_MEMORY
 from longpole.config import STEP_PATTERN, Chrome, RunConfig
 from longpole.discover import Candidate, rank_from_name
 from longpole.engine import connection, quoted, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
-from longpole.formats import ReadOptions, nsys_folder, reader_for
+from longpole.formats import ReadOptions, nsys_folder, reader_for, timers_log
 from longpole.formats.probe import head_of
 from longpole.store import (
     SOURCES,
@@ -66,6 +66,7 @@ class ReadTask:
     threads: int
     memory: int
     rank_pattern: str | None = None
+    utc_offset: str | None = None
     chrome: Chrome | None = None
 
 
@@ -111,7 +112,9 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of a dump that is an op timeline, or a flight recorder's: no events
+    timeline: timelines.Timeline | None = (
+        None  # of a dump that is an op timeline, a flight recorder's or telemetry: no events
+    )
 
 
 def ingest_run(
@@ -167,6 +170,7 @@ def ingest_run(
                     threads,
                     memory,
                     rank_pattern,
+                    config.telemetry.utc_offset,
                     config.layout(),
                 )
             )
@@ -200,6 +204,8 @@ def read_dump(task: ReadTask) -> ReadResult:
                 return _read_timeline(task, store, folder, here, content)
             if not tables and flights.is_flight(here):
                 return _read_flight(task, store, folder, here, content)
+            if not tables and telemetry.is_telemetry(here):
+                return _read_telemetry(task, store, folder, here, content)
             inputs = _inputs_of(content, task.config_key)
             if (content, inputs) in task.known:
                 return ReadResult(task.dump, content, is_known=True)
@@ -241,6 +247,14 @@ def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content:
     return ReadResult(
         task.dump, content, timeline=flights.read_flight(store, task.run, here, told, folder, task.memory)
     )
+
+
+def _read_telemetry(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
+    if (content, telemetry.inputs_of(content, task.utc_offset)) in task.known:
+        return ReadResult(task.dump, content, is_known=True)
+    told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
+    samples = telemetry.read_telemetry(store, task.run, here, told, folder, task.memory, task.utc_offset)
+    return ReadResult(task.dump, content, timeline=samples)
 
 
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
@@ -312,7 +326,7 @@ def _devices(
         if pq.read_metadata(part).num_rows:
             linked = _link(task, store, folder, part, facts, f"{content}-{inputs}-{process}", inputs)
             found += [dataclasses.replace(d, process=process) for d in linked] if facts.processes_are_ranks else linked
-        if len(found) > MAX_DEVICES:
+        if len(found) > MAX_DEVICES and not facts.processes_are_ranks:
             raise DumpError(f"{task.dump.name} has more than {MAX_DEVICES} devices, which is the most of one dump")
     return tuple(sorted(found, key=lambda d: (d.device is None, d.device or 0, d.process or 0)))
 
@@ -328,7 +342,8 @@ def _link(
             rows += " WHERE category IS DISTINCT FROM 'memory'"
         con.execute(f"CREATE VIEW raw AS {rows}")
         con.execute("CREATE TABLE context (base_ns BIGINT, step_pattern VARCHAR)")
-        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, task.step_pattern])
+        pattern = STEP_PATTERN if facts.format == timers_log.NAME else task.step_pattern  # its lines say their step
+        con.execute("INSERT INTO context VALUES ($1, $2)", [facts.base_ns, pattern])
         catalog.load_data(con, "comm_patterns", [{"pattern": p, "library": "run.toml"} for p in task.comm_kernels])
         events = folder / "events.parquet"
         given = {"raw", "raw_memory", "context", "events", "dump_devices", *(() if has_memory else ("memory_events",))}
@@ -438,7 +453,7 @@ def _merge(
     kept_contents = {d.dump for d in kept}
     files = [f for f in (before.files if before else ()) if f.table not in SOURCES or content_of(f) in kept_contents]
     ranks = _ranks_of(fresh, bool(kept), rank_pattern)
-    width = max([1, *(len(r.devices) for r in fresh)])
+    width = max([1, *(len(r.devices) for r in fresh if r.facts is not None and not r.facts.processes_are_ranks)])
     entries = list(kept)
     for result in fresh:
         if result.timeline is not None:
@@ -599,6 +614,10 @@ def _refuse_mixtures(entries: Sequence[DumpEntry]) -> None:
     """An op timeline is a whole job: beside another, or beside profiler dumps, a run would be two."""
     jobs = {d.dump: d.path for d in entries if d.format == timelines.FORMAT}
     others = [d.path for d in entries if d.format != timelines.FORMAT]
+    if all(d.format == telemetry.FORMAT for d in entries):
+        raise LongpoleError(
+            f"{others[0]} is telemetry, and there is no dump that it could stand beside", "Name the run's dumps too."
+        )
     if len(jobs) > 1 or (jobs and others):
         shown = "\n".join(f"  {path}" for path in [*sorted(jobs.values()), *others][:5])
         raise LongpoleError(
@@ -612,7 +631,7 @@ def _refuse_overlaps(entries: Sequence[DumpEntry]) -> None:
     """Two dumps of one rank must be separate recordings, or ranks are confused and every number with them."""
     by_rank: dict[int, list[DumpEntry]] = {}
     for entry in entries:
-        if entry.format != flights.FORMAT:  # it goes on while a profiler records
+        if entry.format not in (flights.FORMAT, telemetry.FORMAT):  # they go on while a profiler records
             by_rank.setdefault(entry.rank if entry.rank is not None else -1, []).append(entry)
     for rank, mine in sorted(by_rank.items()):
         mine.sort(key=lambda d: (d.first_ns or 0, d.path))

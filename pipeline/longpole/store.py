@@ -30,7 +30,7 @@ from longpole.lock import hold
 EVENT_TABLES = ("events", "memory_events")
 """Tables of what a profiler recorded, one row an event: most of a store, and what is pruned."""
 
-SOURCES = (*EVENT_TABLES, "timeline_ops", "flight_records")
+SOURCES = (*EVENT_TABLES, "timeline_ops", "flight_records", "telemetry")
 """Tables whose files are made of dumps themselves; every other is an answer that follows from these."""
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,127}")

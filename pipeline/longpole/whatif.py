@@ -21,7 +21,7 @@ import polars as pl
 
 from longpole import catalog, config
 from longpole.cluster import DEFAULT_TASK_MEMORY
-from longpole.engine import connection, load_phases, reading, write_ordered
+from longpole.engine import connection, load_dump_facts, load_phases, reading, write_ordered
 from longpole.errors import LongpoleError, StoreError
 from longpole.store import DumpEntry, Manifest, PublishedFile, Store, content_of, dumps_table, file_digest, key_of
 from longpole.units import duration_text
@@ -422,9 +422,7 @@ def _load(con: duckdb.DuckDBPyConnection, task: _Task) -> set[str]:
     load_phases(con, task.phases)
     con.execute("CREATE TABLE context (rank INTEGER)")
     con.execute("INSERT INTO context VALUES ($1)", [task.rank])
-    con.execute("CREATE TABLE dump_facts (dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT)")
-    for n, dump in enumerate(task.dumps):
-        con.execute("INSERT INTO dump_facts VALUES ($1, $2, $3)", [n, dump.is_truncated, dump.n_dropped])
+    load_dump_facts(con, [(d.is_truncated, d.n_dropped, d.format) for d in task.dumps])
     con.register("dumps", dumps_table(task.dumps))
     hosts = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["_path_hosts"].columns)
     con.execute(f"CREATE TABLE _path_hosts ({hosts})")

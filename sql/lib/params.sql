@@ -54,6 +54,11 @@
 -- least_sparse_ratio DOUBLE A peak told that is this many times the dense one, to most_sparse_ratio, is that with sparsity:
 --     data sheets state twice the dense peak, rounded.
 -- most_sparse_ratio DOUBLE  As above.
+-- timer_slack_ratio DOUBLE Timers without starts that add up to more than their step by this may lie behind each other: 0.01.
+--     Logs round durations, a step of hundreds of milliseconds to one.
+-- longest_sample_ns BIGINT A sample of telemetry speaks for no longer than this: a minute. DCGM's exporter samples every 30 s.
+-- slow_clock_ratio DOUBLE  A device's clock is lower than its peers' from this share on: 0.03. Under one load boost clocks of
+--     healthy devices of one kind differ by a step or two of 15 MHz, of nearly 2,000.
 --
 -- Scope: lib
 SELECT
@@ -90,4 +95,7 @@ SELECT
     3::BIGINT AS least_steps,
     0.5::DOUBLE AS alike_ratio,
     1.95::DOUBLE AS least_sparse_ratio,
-    2.05::DOUBLE AS most_sparse_ratio
+    2.05::DOUBLE AS most_sparse_ratio,
+    0.01::DOUBLE AS timer_slack_ratio,
+    (60 * 1000000000::BIGINT)::BIGINT AS longest_sample_ns,
+    0.03::DOUBLE AS slow_clock_ratio

@@ -4,8 +4,8 @@
 -- dump_no           BIGINT   Which of the rank's dumps.
 -- step              BIGINT   Step that launched it; NULL where its launch is in no step or not in the dump.
 -- name              VARCHAR  Kernel, or the collective's span on the host.
--- lane              VARCHAR  Stream, "device" where the dump does not say it, or "host": where activities of one communicator
---     queue.
+-- lane              VARCHAR  Stream, "device" where the dump does not say it, "timers" of a timers log, or "host": where
+--     activities of one communicator queue.
 -- thread            BIGINT   Thread of its launch; on the host its own.
 -- start_ns          BIGINT   Start.
 -- end_ns            BIGINT   End, not included.
@@ -42,7 +42,11 @@ comm AS (
         dump_no,
         step,
         name,
-        CASE WHEN category = 'kernel' THEN coalesce(stream::VARCHAR, 'device') ELSE 'host' END AS lane,
+        CASE
+            WHEN category = 'kernel' THEN coalesce(stream::VARCHAR, 'device')
+            WHEN dump_no IN (SELECT timed.dump_no FROM dump_facts AS timed WHERE timed.format = 'timers') THEN 'timers'
+            ELSE 'host'
+        END AS lane,
         start_ns,
         start_ns + duration_ns AS end_ns,
         coalesce(launch_ns, start_ns) AS launch_ns,

@@ -6,7 +6,8 @@
 --
 -- Scope: dump
 -- How: an operator is outermost where it starts at or after the end of all that started before it on its thread. The
--- operators that only post a collective (c10d::*, record_param_comms) are neither work nor transfer.
+-- operators that only post a collective (c10d::*, record_param_comms) are neither work nor transfer. A range that says its
+-- operation, as those of a timers log do, is a collective's span.
 WITH spans AS (
     SELECT
         row_id,
@@ -15,6 +16,7 @@ WITH spans AS (
         start_ns + duration_ns AS end_ns,
         CASE
             WHEN starts_with(name, 'gloo:') OR starts_with(name, 'mpi:') THEN 'comm'
+            WHEN category = 'annotation' AND comm_op IS NOT NULL THEN 'comm'
             WHEN category <> 'cpu_op' THEN NULL
             WHEN name = 'record_param_comms' OR starts_with(name, 'c10d::') THEN 'post'
             ELSE 'compute'

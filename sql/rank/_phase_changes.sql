@@ -7,7 +7,7 @@
 --
 -- Scope: rank
 -- How: a phase covers the ranges whose names say so; where several do, the run's own patterns come first, in their order,
--- then Optimizer.step#, waits for input, and operators of autograd. Lanes of one thread and precedence are laid behind each
+-- then Optimizer.step#, waits for input, operators of autograd, and the names of a timers log. Lanes of one thread and precedence are laid behind each
 -- other, 2^64 ns apart, so that one running maximum streams through all of them: by partition it takes 15 times as long.
 WITH patterns AS (
     SELECT
@@ -31,6 +31,13 @@ WITH patterns AS (
         3 AS precedence,
         'backward' AS phase,
         '(^autograd::engine::|^torch::autograd::|Backward[0-9]*$)' AS pattern
+    UNION ALL
+    SELECT
+        CASE phase WHEN 'optimizer' THEN 4 WHEN 'backward' THEN 5 ELSE 6 END AS precedence,
+        phase,
+        pattern
+    FROM timer_ranges
+    WHERE phase <> 'none' AND EXISTS (FROM dump_facts WHERE format = 'timers')
 ),
 
 names AS (

@@ -34,7 +34,10 @@ WITH judged AS (
         list_filter(
             [
                 CASE WHEN windows.is_window THEN 'no step markers' END,
-                CASE WHEN NOT windows.has_device THEN 'no device: host threads are the lanes' END,
+                CASE
+                    WHEN dump_facts.format = 'timers' THEN 'timers log: no kernels, compute is time within its timers'
+                    WHEN NOT windows.has_device THEN 'no device: host threads are the lanes'
+                END,
                 CASE WHEN dump_facts.is_truncated THEN 'dump truncated' END,
                 CASE WHEN dump_facts.n_dropped > 0 THEN dump_facts.n_dropped || ' events dropped' END,
                 CASE WHEN breakdown.n_unlinked > 0 THEN breakdown.n_unlinked || ' launches missing' END,

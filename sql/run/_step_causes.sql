@@ -4,6 +4,8 @@
 -- rank       INTEGER  Rank.
 -- compute_ns BIGINT   Compute beyond the median of the ranks that do the same work: of its pipeline stage, where stages are
 --     known.
+-- clock_ns   BIGINT   Of its compute, what a clock lower than the median of those ranks would explain; 0 where it is not lower by
+--     3 %, or no telemetry says.
 -- input_ns   BIGINT   Idle for want of input, likewise.
 -- host_ns    BIGINT   Compute kept waiting behind the host or its launches, likewise: idle time, and comm that hides it.
 -- sync_ns    BIGINT   Idle behind a synchronising call, likewise.
@@ -18,6 +20,7 @@ WITH windows AS (
         windows.capture,
         coalesce(ranks.pp, 0) AS stage,
         windows.compute_ns,
+        telemetry.sm_clock_hz,
         windows.idle_input_ns,
         windows.idle_host_ns + windows.idle_launch_ns + windows.idle_other_ns + windows.hidden_host_ns AS host_ns,
         windows.idle_sync_ns,
@@ -30,6 +33,7 @@ WITH windows AS (
     FROM rank_windows AS windows
     JOIN rank_clocks AS clocks ON windows.rank = clocks.rank
     JOIN ranks ON windows.rank = ranks.rank
+    LEFT JOIN rank_telemetry AS telemetry ON windows.rank = telemetry.rank AND windows.step = telemetry.step
 ),
 
 medians AS (
@@ -37,6 +41,7 @@ medians AS (
         step,
         stage,
         quantile_disc(compute_ns, 0.5) AS compute_ns,
+        quantile_disc(sm_clock_hz, 0.5) AS sm_clock_hz,
         quantile_disc(idle_input_ns, 0.5) AS input_ns,
         quantile_disc(host_ns, 0.5) AS host_ns,
         quantile_disc(idle_sync_ns, 0.5) AS sync_ns,
@@ -50,6 +55,11 @@ SELECT
     windows.step,
     windows.rank,
     windows.compute_ns - medians.compute_ns AS compute_ns,
+    CASE
+        WHEN windows.sm_clock_hz <= medians.sm_clock_hz * (1 - params.slow_clock_ratio)
+            THEN round(windows.compute_ns * (1 - windows.sm_clock_hz / medians.sm_clock_hz))::BIGINT
+        ELSE 0
+    END AS clock_ns,
     windows.idle_input_ns - medians.input_ns AS input_ns,
     windows.host_ns - medians.host_ns AS host_ns,
     windows.idle_sync_ns - medians.sync_ns AS sync_ns,
@@ -57,3 +67,4 @@ SELECT
     CASE WHEN windows.is_first THEN windows.start_ns - medians.start_ns ELSE 0 END AS early_ns
 FROM windows
 JOIN medians ON windows.step = medians.step AND windows.stage = medians.stage
+CROSS JOIN params

@@ -89,6 +89,43 @@ WITH counts AS (
         ) AS found,
         (SELECT basis FROM _clock_basis) AS doubt
     FROM ranks
+    UNION ALL
+    SELECT
+        11 AS place,
+        'ranks with telemetry' AS "check",
+        count(*) AS expected,
+        count(*) FILTER (n_known > 0) AS found,
+        any_value(why ORDER BY rank) FILTER (n_known = 0) AS doubt
+    FROM (
+        SELECT
+            rank,
+            count(sm_clock_hz) AS n_known,
+            mode(verdict ORDER BY verdict) AS why
+        FROM rank_telemetry
+        GROUP BY rank
+    )
+    HAVING count(*) > 0
+    UNION ALL
+    SELECT
+        12 AS place,
+        'hosts of telemetry' AS "check",
+        count(*) AS expected,
+        count(*) FILTER (is_known) AS found,
+        'no rank is known to be on ' || string_agg(telemetry_host, ', ' ORDER BY telemetry_host) FILTER (NOT is_known) AS doubt
+    FROM (
+        SELECT
+            sampled.telemetry_host,
+            EXISTS (FROM ranks WHERE sampled.host_key IN (lower(ranks.host), split_part(lower(ranks.host), '.', 1))) AS is_known
+        FROM (
+            SELECT
+                host_key,
+                min(host) AS telemetry_host
+            FROM telemetry
+            WHERE host_key IS NOT NULL
+            GROUP BY host_key
+        ) AS sampled
+    )
+    HAVING count(*) > 0
 )
 
 SELECT

@@ -9,7 +9,7 @@
 -- n_last       BIGINT   Collectives at which it came last.
 -- is_straggler BOOLEAN  Whether it is the step's straggler, alone or with those of its place: beyond the noise, and twice as late
 --     as any other.
--- cause        VARCHAR  compute, host, input, sync, copy, before (it was late when the recording began) or unknown: what it
+-- cause        VARCHAR  compute, clock (compute, and at least half of it for a device's clock lower than its peers'), host, input, sync, copy, before (it was late when the recording began) or unknown: what it
 --     spent at least half of late_ns more on than the median rank; link or stage: those of its place alike. NULL where it is no
 --     straggler.
 -- cause_ns     BIGINT   That excess; NULL as above.
@@ -31,6 +31,7 @@ WITH spent AS (
         late.n_last,
         late.residual_ns,
         causes.early_ns,
+        causes.clock_ns,
         greatest(causes.compute_ns, causes.host_ns, causes.input_ns, causes.sync_ns, causes.copy_ns) AS excess_ns,
         CASE greatest(causes.compute_ns, causes.host_ns, causes.input_ns, causes.sync_ns, causes.copy_ns)
             WHEN causes.compute_ns THEN 'compute'
@@ -96,6 +97,7 @@ own AS (
         CASE
             WHEN doubt IS NOT NULL THEN NULL
             WHEN 2 * early_ns >= late_ns THEN 'before'
+            WHEN 2 * excess_ns >= late_ns AND excess = 'compute' AND 2 * clock_ns >= excess_ns THEN 'clock'
             WHEN 2 * excess_ns >= late_ns THEN excess
             ELSE 'unknown'
         END AS cause,

@@ -217,11 +217,11 @@ def test_a_long_text_that_many_rows_repeat_is_held_once(tmp_path: Path) -> None:
 
 def test_a_folder_at_a_url_reads_alike(tmp_path: Path) -> None:
     folder = export(tmp_path / "report_rank3_pqtdir")
-    fsspec.filesystem("memory").put(str(folder), "/remote/report_rank3_pqtdir", recursive=True)
+    fsspec.filesystem("memory").put(str(folder), "/tables/report_rank3_pqtdir", recursive=True)
     store = Store(str(tmp_path / "store"))
 
     with store.lock("job"):
-        found = find(["memory://remote"])
+        found = find(["memory://tables"])
         manifest = ingest_run(store, "job", found, parse(STEPS, "run.toml"), STEPS, run_tasks=inline)
 
-    assert [(d.path, d.rank, d.n_stored) for d in manifest.dumps] == [("memory:///remote/report_rank3_pqtdir", 3, 3)]
+    assert [(d.path, d.rank, d.n_stored) for d in manifest.dumps] == [("memory:///tables/report_rank3_pqtdir", 3, 3)]

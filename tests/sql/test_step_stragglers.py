@@ -25,9 +25,15 @@ def meeting(at: int, start: int, end: int, group: str = "0", ranks: str = "[0, 1
     return launched(at, start, end, NCCL, stream=20, **told)
 
 
-def stragglers(ranks: dict[int, list[Row]], residual: int = 0) -> list[tuple[Any, ...]]:
+def stragglers(
+    ranks: dict[int, list[Row]], residual: int = 0, sm_mhz: dict[int, int] | None = None
+) -> list[tuple[Any, ...]]:
     """Return (rank, late in ms, whether it is named, cause, cause in ms, verdict) of step 1."""
-    pipeline = Pipeline({r: link(rows) for r, rows in ranks.items()}, clocks={r: (0, residual) for r in ranks})
+    pipeline = Pipeline(
+        {r: link(rows) for r, rows in ranks.items()},
+        clocks={r: (0, residual) for r in ranks},
+        sm_clocks=[(rank, 1, mhz * 1e6) for rank, mhz in (sm_mhz or {}).items()],
+    )
     make(pipeline.con, ["step_stragglers"])
     found = pipeline.con.execute(
         "SELECT rank, late_ns / 1e6, is_straggler, cause, cause_ns / 1e6, verdict FROM step_stragglers"
@@ -48,6 +54,29 @@ def worker(compute_ends: int, *, at: int = 0, starts: int = 1, met: int = 170) -
 
 def test_the_rank_whose_kernels_take_longer_is_named_for_compute() -> None:
     assert stragglers({0: worker(101), 1: worker(103), 2: worker(151)}) == [(2, 48.0, True, "compute", 48.0, "ok")]
+
+
+def test_the_rank_whose_kernels_take_longer_on_a_slower_clock_is_named_for_its_clock() -> None:
+    """Of 160 ms of compute, beside 110 on the others, 160 x (1 - 1,500 / 2,000) = 40 are the clock's."""
+    ranks = {0: worker(101), 1: worker(101), 2: worker(151)}
+
+    assert stragglers(ranks, sm_mhz={0: 2_000, 1: 2_000, 2: 1_500}) == [(2, 50.0, True, "clock", 50.0, "ok")]
+
+
+def test_a_clock_that_explains_less_than_half_or_has_no_peer_is_no_cause() -> None:
+    ranks = {0: worker(101), 1: worker(101), 2: worker(151)}
+    compute = [(2, 50.0, True, "compute", 50.0, "ok")]
+
+    assert stragglers(ranks, sm_mhz={0: 2_000, 1: 2_000, 2: 1_700}) == compute  # 24 of 50
+    assert stragglers(ranks, sm_mhz={2: 1_500}) == compute
+
+
+def test_a_slow_clock_beside_a_late_host_is_not_blamed() -> None:
+    late = worker(151, at=50, starts=51)
+
+    found = stragglers({0: worker(101), 1: worker(101), 2: late}, sm_mhz={0: 2_000, 1: 2_000, 2: 1_500})
+
+    assert found == [(2, 50.0, True, "host", 50.0, "ok")]
 
 
 def test_the_rank_whose_host_launches_late_is_named_for_its_host() -> None:

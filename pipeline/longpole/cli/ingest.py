@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from longpole import config as run_config
-from longpole import flights, timelines, topology
+from longpole import flights, telemetry, timelines, topology
 from longpole.cli.options import ClusterFlags, Log, StoreOption, Work
 from longpole.discover import Candidate, find, rank_from_name, run_name
 from longpole.errors import DumpError
@@ -30,7 +30,13 @@ RankOption = Annotated[
 ]
 
 
-_HELD = {"events": "events", "memory_events": "allocations", timelines.TABLE: "ops", flights.TABLE: "flight records"}
+_HELD = {
+    "events": "events",
+    "memory_events": "allocations",
+    timelines.TABLE: "ops",
+    flights.TABLE: "flight records",
+    telemetry.TABLE: "telemetry",
+}
 """What the files of each of SOURCES hold, in words."""
 
 _HEADS_AT_ONCE = 16  # a remote file's head is a wait of milliseconds, and a run may have thousands

@@ -10,7 +10,7 @@ import fsspec
 import pyarrow as pa
 from cyclopts import Parameter
 
-from longpole import flights, scratch, timelines
+from longpole import flights, scratch, telemetry, timelines
 from longpole.discover import find, rank_from_name
 from longpole.errors import DumpError
 from longpole.events import DumpFacts
@@ -43,6 +43,10 @@ def inspect(files: Annotated[list[str], Parameter(help="Files, folders, patterns
                 continue
             if flights.is_flight(candidate.url):
                 for line in flights.described(candidate.url, candidate.name):
+                    print(f"  {one_line(line)}")
+                continue
+            if telemetry.is_telemetry(candidate.url):
+                for line in telemetry.described(candidate.url, candidate.name):
                     print(f"  {one_line(line)}")
                 continue
             with fsspec.open(candidate.url, "rb") as file:

@@ -70,9 +70,10 @@ def reader_for(head: bytes, path: str, chrome: Chrome | None = None) -> Reader:
     from longpole.formats.nsys_recipe import NsysRecipeReader
     from longpole.formats.rocprofv3_json import RocprofJsonReader
     from longpole.formats.sqlite_dump import SqliteReader
+    from longpole.formats.timers_log import TimersReader
 
     events = KinetoReader(KINETO if chrome is None else layout_of(chrome))
-    for reader in (*_installed(), RocprofJsonReader(), events, NsysRecipeReader(), SqliteReader()):
+    for reader in (*_installed(), RocprofJsonReader(), TimersReader(), events, NsysRecipeReader(), SqliteReader()):
         if reader.recognises(head, path):
             return reader
     raise DumpError(*sniff.refusal(head, path))

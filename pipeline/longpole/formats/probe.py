@@ -9,6 +9,7 @@ from typing import BinaryIO
 from longpole import remote
 from longpole.errors import DumpError
 from longpole.formats import reader_for
+from longpole.formats.telemetry_csv import is_telemetry
 
 HEAD_BYTES = 64 << 10
 
@@ -36,7 +37,9 @@ def head_at(url: str) -> bytes:
 def refusal_of(url: str, name: str) -> DumpError | None:
     """Return why the file is no dump of a known format, and what to do; None where it is one."""
     try:
-        reader_for(head_at(url), name)
+        head = head_at(url)
+        if not is_telemetry(head):
+            reader_for(head, name)
     except DumpError as error:
         return error
     except remote.failures() as error:

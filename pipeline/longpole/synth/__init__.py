@@ -113,6 +113,7 @@ _LIST = (
         is_seeded=True,
     ),
     _straggler("compute", "the same, one device has a slow clock: all its kernels take longer"),
+    _straggler("clock", "the same, and telemetry.csv has the devices' clocks: it says why those kernels take longer"),
     _straggler("host", "the same, one host is slow: its launches come late and the device runs dry"),
     _straggler("input", "the same, one rank's batches come late"),
     _straggler("gc", "the same, now and then a host pauses, another rank each time"),
@@ -150,7 +151,7 @@ def write(
     n_parts: int = 1,
     run_tasks: Callable[[Callable[[Part], list[Path]], list[Part]], list[list[Path]]] | None = None,
 ) -> list[Path]:
-    """Write one dump per rank into `folder` and truth.json beside them; return the dumps by rank.
+    """Write one dump per rank into `folder`, truth.json and what telemetry there is beside them; return the dumps.
 
     Equal arguments give equal bytes, however many parts they are made in. Memory does not grow with `steps`; one file
     per rank of a part is open at once.
@@ -181,6 +182,8 @@ def write(
     _write_truth(folder / "truth.json", scenario, made, pa.concat_tables([pq.read_table(path) for path in truths]))
     for path in truths:
         path.unlink()
+    if made.telemetry is not None:
+        (folder / "telemetry.csv").write_text("".join(f"{line}\n" for line in made.telemetry()), encoding="utf-8")
     return [folder / path.name for paths in written for path in paths]
 
 

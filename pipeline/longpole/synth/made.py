@@ -42,6 +42,8 @@ class MadeRun:
     """What was put in on purpose and no interval arithmetic would find: the slow rank, the late step."""
     lists: dict[str, Callable[[], Iterator[dict[str, object]]]] = field(default_factory=dict)
     """Of the same, what is a row each of truth.json."""
+    telemetry: Callable[[], Iterator[str]] | None = None
+    """Lines of a CSV of the devices' clocks, header first; None for a run without."""
     aligned: Callable[[pa.Table], pa.Table] = _as_they_are
     """Brings the `start_ns` and `end_ns` of `rank_steps` to the run's clock."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal
 
@@ -16,14 +17,14 @@ import pyarrow as pa
 
 from longpole.errors import UsageError
 from longpole.synth.clocks import REFERENCE_NS, Clock, aligned, host_clocks, shown
-from longpole.synth.made import BASE_NS, MadeRun, rank_facts
+from longpole.synth.made import BASE_NS, MS, ORIGIN_NS, MadeRun, rank_facts
 from longpole.synth.mesh_rows import group_config
 from longpole.synth.straggler_program import STAGES, Job, data_parallel, paired, pipelined
 from longpole.synth.straggler_rows import sheet
 from longpole.synth.straggler_simulation import SEED, Injection, Simulation, Variant, Where
 from longpole.synth.template import FIRST_STEP, Template
 
-Case = Literal["healthy", "compute", "host", "input", "link", "gc", "stage", "sequence"]
+Case = Literal["healthy", "compute", "clock", "host", "input", "link", "gc", "stage", "sequence"]
 
 DEFAULT_SIZE = 0.1
 _CHOICE_BITS, _CLOCK_BITS = 1, 2
@@ -33,6 +34,12 @@ _PAUSES_ONE_IN = 4
 _CHUNK_ROWS = 65_536
 _CHUNK_TIMES = 4_000_000
 """How much is held at once: rows of a rank, times of all."""
+
+SM_CLOCK_MHZ = 1_980
+"""The clock of an H100 that nothing holds down; one whose kernels take longer has it lower by as much."""
+
+SAMPLE_NS = 10 * MS
+_LONGEST_STEP_NS = 30 * MS  # with a straggler of the largest size
 
 _JOBS = {"link": paired, "stage": pipelined}
 
@@ -97,6 +104,7 @@ def make(
             ),
             "stragglers": lambda: _answers(job, stragglers, seed, n_steps),
         },
+        telemetry=(lambda: _telemetry(job, stragglers, n_steps, clocks)) if case == "clock" else None,
         aligned=lambda rank_steps: aligned(rank_steps, clocks),
     )
 
@@ -116,6 +124,20 @@ def _chunks(
         times = np.stack(held)
         for rank, template in templates.items():
             yield rank, shown(template.rows(first, times[:, :, rank]), clocks[rank])
+
+
+def _telemetry(job: Job, stragglers: tuple[Straggler, ...], n_steps: int, clocks: tuple[Clock, ...]) -> Iterator[str]:
+    """Yield what nvidia-smi would log on every host, with its name: a slow device has a lower clock, for it is hot."""
+    yield "timestamp, host, index, clocks.sm [MHz], power.draw [W], temperature.gpu, clocks_event_reasons.active"
+    longer_ppm = {rank: s.injection.amounts[0] for s in stragglers for rank in s.injection.ranks}
+    times = ORIGIN_NS + SAMPLE_NS * np.arange(-1, n_steps * _LONGEST_STEP_NS // SAMPLE_NS)
+    for rank, clock in enumerate(clocks):
+        mhz = round(SM_CLOCK_MHZ * 10**6 / (10**6 + longer_ppm.get(rank, 0)))
+        state = "561.20, 88, 0x0000000000000040" if rank in longer_ppm else "688.75, 61, 0x0000000000000000"
+        for shown_ns in clock.shows(times).tolist():
+            second, ns = divmod(BASE_NS + shown_ns, 10**9)
+            when = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            yield f"{when}.{ns:09d}Z, {clock.host}, {rank % job.ranks_per_host}, {mhz}, {state}"
 
 
 def _answers(job: Job, stragglers: tuple[Straggler, ...], seed: int, n_steps: int) -> Iterator[dict[str, object]]:
@@ -163,8 +185,8 @@ def _stragglers(case: Case, job: Job, n_steps: int, seed: int, size_ppm: int) ->
         amount = _amount(job, where, like, size_ppm)
         return Straggler(cause, Injection(where, ranks, (amount,) * n_steps), True, size_ppm, known)
 
-    if case == "compute":
-        return (one("compute", "kernels", (rank,), (0,)),)
+    if case in ("compute", "clock"):
+        return (one(case, "kernels", (rank,), (0,)),)
     if case == "host":
         return (one("host", "host", (rank,), (0,)),)
     if case == "input":
