@@ -213,7 +213,7 @@ def whatif(bench: Bench) -> Iterator[Row]:
 
 def page(bench: Bench) -> Iterator[Row]:
     """The overview page of a run, and what one asks of it, beside the limits set for them."""
-    ranks, steps = (2, 2) if bench.is_quick else (16, 200)
+    ranks, steps = (2, 2) if bench.is_quick else (8, 100)
     _say(f"page, query: {ranks} ranks x {steps} steps")
     folder = bench.empty("page")
     synth.write("graphs", folder / "dumps", form="events", ranks=ranks, steps=steps)
