@@ -29,7 +29,7 @@ class Seed:
 
     file: str  # its name, by which ranks are told
     data: bytes
-    kind: str  # "trace", "json", "pickle", "sqlite", "parquet": what it is made of
+    kind: str  # "trace", "json", "lines", "csv", "pickle", "sqlite", "parquet": what it is made of
     counted: tuple[str, ...] = ()  # columns whose values cost an event at most itself
 
 
@@ -55,6 +55,13 @@ def mutated(seed: Seed, random: Random, folder: Path) -> bytes:
 _RESHAPES: dict[str, Callable[[bytes, Random, Path], bytes]] = {
     "trace": lambda data, random, _: mutations.trace(data, random)[0],
     "json": lambda data, random, _: mutations.json_values(data, random),
+    "lines": lambda data, random, _: b"\n".join(
+        mutations.json_values(line, random) if line and random.random() < 0.2 else line for line in data.split(b"\n")
+    ),
+    "csv": lambda data, random, _: b",".join(
+        random.choice((b"", b"NaN", b"1e999999", b'"', b"-1", b"9" * 99)) if random.random() < 0.1 else field
+        for field in data.split(b",")
+    ),
     "pickle": lambda data, random, _: mutations.pickled(data, random),
     "sqlite": mutations.database,
     "parquet": lambda data, random, _: mutations.parquet(data, random),
@@ -76,6 +83,8 @@ def seeds() -> dict[str, Seed]:
         "nsys-recipe": Seed("rank0.parquet", _recipe(), "parquet", ("NumGPUOps", "PID", "TID")),
         "events": Seed("rank0.parquet", _events(), "parquet"),
         "op-timeline": Seed("job.parquet", _timeline(), "parquet"),
+        "timers": Seed("rank0.jsonl", _timers(), "lines"),
+        "telemetry": Seed("gpu.csv", _telemetry(), "csv"),
     }
 
 
@@ -147,6 +156,20 @@ def _recipe() -> bytes:
 def _events() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         return write("worked", Path(folder), form="events")[0].read_bytes()
+
+
+def _timers() -> bytes:
+    names = ("step", "batch-generator", "forward-compute", "backward-compute", "grads-all-reduce", "optimizer")
+    rows = [
+        {"rank": n % 3, "step": n // 18, "name": names[n // 3 % 6], "start_ms": 100 * n, "duration_us": 90.5}
+        for n in range(108)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _telemetry() -> bytes:
+    head = "time,host,gpu,clocks.sm [MHz],power.draw [W],temperature.gpu,throttle_reasons\n"
+    return (head + "".join(f"{n}.5,node{n % 2},{n % 8},1980 MHz,688.5,61,0x4\n" for n in range(60))).encode()
 
 
 def _timeline() -> bytes:
