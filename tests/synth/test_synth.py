@@ -21,7 +21,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "mesh": {"ranks": 8, "steps": 2},
     "healthy": {"ranks": 2, "steps": 2},
     "slow-exchange": {"ranks": 2, "steps": 2},
-    **{f"straggler-{case}": {"ranks": 2, "steps": 2} for case in ("compute", "host", "input", "gc", "sequence")},
+    **{
+        f"straggler-{case}": {"ranks": 2, "steps": 2}
+        for case in ("compute", "clock", "host", "input", "gc", "sequence")
+    },
     "straggler-link": {"ranks": 8, "steps": 1},
     "straggler-stage": {"ranks": 8, "steps": 1},
 }
