@@ -74,25 +74,25 @@ def bombs() -> dict[str, tuple[bytes, str]]:
     """Return files by name, each with what becomes of it: why it is refused, or events, stored and dropped."""
     mib = 1 << 20
     record = {"profiling_name": "nccl:all_reduce", "record_id": 1, "input_sizes": [[1] * 30] * 1_000}
-    groups = {str(n): {"name": str(n), "desc": "d" * 100, "ranks": "[0, 1]"} for n in range(50_000)}
+    groups = {str(n): {"name": str(n), "desc": "d" * 100, "ranks": "[0, 1]"} for n in range(20_000)}
     config = json.dumps(list(groups.values())).encode()
     return {
-        "blanks.json.gz": (packed(_HEAD, _GOOD, *[b" " * (4 * mib)] * 24, b"]}"), "1 0 1"),
+        "blanks.json.gz": (packed(_HEAD, _GOOD, *[b" " * (4 * mib)] * 10, b"]}"), "1 0 1"),
         "name.json.gz": (
-            packed(_HEAD, _GOOD, b',{"ph": "X", "pid": 0, "name": "', *[b"n" * (4 * mib)] * 24, b'"},', _GOOD, b"]}"),
+            packed(_HEAD, _GOOD, b',{"ph": "X", "pid": 0, "name": "', *[b"n" * (4 * mib)] * 10, b'"},', _GOOD, b"]}"),
             "3 2 1",
         ),
         "brackets.json.gz": (packed(_HEAD, _GOOD, b",", *[b"[" * mib] * 40), "2 1 1"),
         "small.json.gz": (packed(_HEAD, _GOOD, *[b",{}" * (mib // 4)] * 2, b"]}"), "524289 1 524288"),
         "header.json.gz": (
-            packed(b'{"a": "', *[b"h" * (4 * mib)] * 24, b'", "traceEvents": [', _GOOD, b"]}"),
+            packed(b'{"a": "', *[b"h" * (4 * mib)] * 10, b'", "traceEvents": [', _GOOD, b"]}"),
             'JSON without "traceEvents"',
         ),
         "groups.json": (
             b'{"distributedInfo": {"pg_config": ' + config + b'}, "traceEvents": [' + _GOOD + b"]}", "1 1 0",
         ),
-        "zeros.sqlite.gz": (packed(b"SQLite format 3\0" + bytes(4_096), *[bytes(4 * mib)] * 24), "cannot be read"),
-        "nccl_trace_rank_0": (pickle.dumps({"pg_config": {}, "entries": [record] * 100_000}, 2), "100000 100000 0"),
+        "zeros.sqlite.gz": (packed(b"SQLite format 3\0" + bytes(4_096), *[bytes(4 * mib)] * 10), "cannot be read"),
+        "nccl_trace_rank_0": (pickle.dumps({"pg_config": {}, "entries": [record] * 50_000}, 2), "50000 50000 0"),
         "nccl_trace_rank_1": (pickle.dumps({"pg_config": groups, "entries": []}, 2), "0 0 0"),
         "nccl_trace_rank_2": (packed(b"\x80\x02" + b"N0" * (34 * mib)), "has more than 67,108,864 bytes"),
         "repeated.parquet": (_repeated(), "more than fit into its"),

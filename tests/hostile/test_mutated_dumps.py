@@ -18,7 +18,7 @@ from hostile import mutations
 from hostile.consuming import Outcome, consume
 from hostile.seeds import Seed, case, mutated, seeds
 
-N_CASES = int(os.environ.get("LONGPOLE_FUZZ_CASES", "12"))
+N_CASES = int(os.environ.get("LONGPOLE_FUZZ_CASES", "8"))
 
 COUNTED = sorted(name for name, seed in seeds().items() if seed.counted)
 
