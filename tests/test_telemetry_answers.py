@@ -69,5 +69,5 @@ def test_what_joins_nothing_is_said(session: Session) -> None:
 
 
 def test_telemetry_alone_is_no_run(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(LongpoleError, match="is telemetry, and there is no dump that it could stand beside"):
+    with pytest.raises(LongpoleError, match=r"telemetry.csv is telemetry, which stands beside dumps"):
         make_run(Store(str(tmp_path)), "t", [folder / "telemetry.csv"])

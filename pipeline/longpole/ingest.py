@@ -25,6 +25,7 @@ from longpole.errors import DumpError, LongpoleError
 from longpole.events import RAW_SCHEMA, SCHEMA_VERSION, DumpFacts
 from longpole.formats import ReadOptions, nsys_folder, reader_for, timers_log
 from longpole.formats.probe import head_of
+from longpole.formats.rows import InTime
 from longpole.store import (
     SOURCES,
     DumpEntry,
@@ -112,9 +113,7 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = (
-        None  # of a dump that is an op timeline, a flight recorder's or telemetry: no events
-    )
+    timeline: timelines.Timeline | None = None  # of an op timeline, a flight recorder or telemetry: no events
 
 
 def ingest_run(
@@ -300,12 +299,13 @@ def _read_raw(task: ReadTask, dump: str, tables: Mapping[str, Path], target: Pat
         use_dictionary=strings,
         column_encoding=integers,
     ) as writer:
+        times = InTime(writer.write_table)
         if tables:
-            return nsys_folder.read(tables, task.dump.name, writer.write_table, options)
+            return times.checked(nsys_folder.read(tables, task.dump.name, times.add, options))
         with remote.open_file(dump) as file:
             reader = reader_for(head_of(file), task.dump.name, task.chrome)
             file.seek(0)
-            return reader.read(file, task.dump.name, writer.write_table, options)
+            return times.checked(reader.read(file, task.dump.name, times.add, options))
 
 
 def _devices(
@@ -507,8 +507,8 @@ def _merge(
                     )
                 )
             entries.append(_entry(result, device, rank))
-    if not any(d.error is None for d in entries):
-        facts = "\n".join(str(d.error) for d in entries)
+    if not any(d.error is None and d.format != telemetry.FORMAT for d in entries):
+        facts = "\n".join(d.error or f"{d.path} is telemetry, which stands beside dumps" for d in entries)
         raise DumpError(
             f"no dump of run {run!r} can be read:\n{facts}", "Name profiler dumps: README lists the formats."
         )
@@ -614,10 +614,6 @@ def _refuse_mixtures(entries: Sequence[DumpEntry]) -> None:
     """An op timeline is a whole job: beside another, or beside profiler dumps, a run would be two."""
     jobs = {d.dump: d.path for d in entries if d.format == timelines.FORMAT}
     others = [d.path for d in entries if d.format != timelines.FORMAT]
-    if all(d.format == telemetry.FORMAT for d in entries):
-        raise LongpoleError(
-            f"{others[0]} is telemetry, and there is no dump that it could stand beside", "Name the run's dumps too."
-        )
     if len(jobs) > 1 or (jobs and others):
         shown = "\n".join(f"  {path}" for path in [*sorted(jobs.values()), *others][:5])
         raise LongpoleError(

@@ -118,7 +118,9 @@ class Ran:
     driver_bytes: int = 0
     worker_bytes: int = 0
     temporary_bytes: int = 0  # the most that lay in its temporary folder at once
+    code: int = 0
     out: str = ""
+    err: str = ""
     reason: str = ""
 
 
@@ -138,9 +140,9 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = N
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        reason = ""
+        reason, said = "", err.read().decode(errors="replace")
         if process.returncode:
-            last = (err.read().decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+            last = (said.strip().splitlines() or ["no message"])[-1]
             reason = f"exit {process.returncode}: {last[:120]}"
         return Ran(
             wall_s=wall,
@@ -149,7 +151,9 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = N
             driver_bytes=watch.root_bytes,
             worker_bytes=watch.child_bytes,
             temporary_bytes=watch.folder_bytes,
+            code=process.returncode,
             out=out.read().decode(errors="replace"),
+            err=said,
             reason=reason,
         )
 

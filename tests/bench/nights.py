@@ -11,14 +11,13 @@ import argparse
 import gzip
 import json
 import re
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from measuring import run
 
 from longpole.synth import write
 
@@ -90,18 +89,15 @@ def night(root: Path, work: Path) -> Night:
     """Run a night as a process, and return what it took and did."""
     command = [sys.executable, "-m", "longpole", "nightly", str(root), "--settle", "0s", "--log-format", "json"]
     where = ["--store", str(work / "store"), "-o", str(work / "pages")]
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run([*command, *where], capture_output=True, text=True, check=False)
-    wall, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    ran = run([*command, *where])
+    lines = [json.loads(line) for line in ran.err.splitlines()]
     tasks: dict[str, int] = {}
     for line in lines:
         if "n_tasks" in line:
             tasks[line["milestone"]] = tasks.get(line["milestone"], 0) + line["n_tasks"]
     (last,) = (line for line in lines if line.get("milestone") == "night done")
     statuses = {k: last[k] for k in ("changed", "unchanged", "waiting", "failed") if last[k]}
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Night(wall, cpu, done.returncode, statuses, tasks)
+    return Night(ran.wall_s, ran.cpu_s, ran.code, statuses, tasks)
 
 
 def main() -> None:

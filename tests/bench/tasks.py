@@ -165,7 +165,7 @@ def queries(store: str, run: str, rank: str, step: str) -> Found:
     """Ask what one asks of a run while looking for something; the quickest of three counts."""
     from scale import ask
 
-    return {told: seconds for told, seconds, _ in ask(Path(store), run, int(rank), int(step))}
+    return {told: (took.cpu_s, took.wall_s) for told, took, _ in ask(Path(store), run, int(rank), int(step))}
 
 
 def growth(folder: str, *sizes: str) -> Found:

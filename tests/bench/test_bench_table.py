@@ -24,7 +24,7 @@ ROWS = {
         "orjson, parse only",
         "DuckDB read_json, to Parquet",
     ],
-    "facts": [
+    "facts short": [
         "longpole, load",
         "longpole, rank level: all facts of all ranks",
         "longpole, critical path, a rank and step",
@@ -50,7 +50,7 @@ def test_one_command_prints_a_row_for_each_benchmark_and_peer() -> None:
     table = done.stdout.splitlines()[2:]
     found: dict[str, list[str]] = {}
     for line in table:
-        found.setdefault(line[:10].strip(), []).append(line[10:70].strip())
+        found.setdefault(line[:12].strip(), []).append(line[12:72].strip())
     assert len(found.pop("query")) == ASKED
     assert found == ROWS
     absent = [line for line in table if HTA in line]

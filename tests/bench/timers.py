@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import io
-import resource
-import time
 from collections.abc import Iterator
+
+from measuring import Clock, peak_bytes
 
 from longpole.formats import ReadOptions
 from longpole.formats.timers_log import TimersReader
@@ -53,12 +53,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2_000)
     told = parser.parse_args()
     file = Made(told.ranks, told.steps)
-    began, began_cpu = time.perf_counter(), time.process_time()
-    facts = TimersReader().read(file, "timers.jsonl", lambda batch: None, ReadOptions())  # type: ignore[arg-type]
-    wall, cpu = time.perf_counter() - began, time.process_time() - began_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    with Clock() as took:
+        facts = TimersReader().read(file, "timers.jsonl", lambda batch: None, ReadOptions())  # type: ignore[arg-type]
+    peak = peak_bytes() >> 20
     n_lines = told.ranks * told.steps * (1 + len(PARTS))
-    print(f"{n_lines:,} lines, {file.n_bytes / 1e6:,.0f} MB: {cpu:.1f} CPU s, {wall:.1f} s, {peak:,} MiB", flush=True)
+    print(f"{n_lines:,} lines, {file.n_bytes / 1e6:,.0f} MB: {took.cpu_s:.1f} CPU s, {took.wall_s:.1f} s, {peak:,} MiB")
     print(f"{facts.n_stored:,} ranges of {len(facts.processes)} ranks, {facts.n_dropped} dropped")
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from longpole import flights, timelines
+from longpole import flights, telemetry, timelines
 from longpole.errors import LongpoleError
 from longpole.events import RAW_SCHEMA, DumpFacts
-from longpole.formats import ReadOptions, flight_recorder, op_timeline, reader_for
+from longpole.formats import ReadOptions, flight_recorder, op_timeline, reader_for, telemetry_csv
 from longpole.formats.probe import head_of
 
 PATIENCE_S = 30
@@ -45,6 +45,8 @@ def consume(path: Path) -> Outcome:
                 return _timeline(path)
             if flights.is_flight(url):
                 return _flight(path)
+            if telemetry.is_telemetry(url):
+                return _telemetry(path)
             return _events(path)
         except LongpoleError as error:
             assert error.fact.strip(), "an error says what is wrong"
@@ -72,6 +74,15 @@ def _events(path: Path) -> Outcome:
     assert min(facts.n_dropped, facts.n_skipped, facts.n_salvaged, facts.n_bad_times, facts.n_lost_bytes) >= 0
     assert all(len(text) <= 1_000 for text in (*facts.samples, *facts.notes))
     return Outcome(None, facts.n_events, facts.n_stored, facts.n_dropped, facts)
+
+
+def _telemetry(path: Path) -> Outcome:
+    tables: list[pa.Table] = []
+    with path.open("rb") as file:
+        tally = telemetry_csv.read(file, path.name, tables.append, None)
+    assert all(table.schema == telemetry_csv.RAW_TELEMETRY for table in tables)
+    assert sum(table.num_rows for table in tables) == tally.n_rows
+    return Outcome(None, tally.n_rows + tally.dropped.total(), tally.n_rows, tally.dropped.total())
 
 
 def _timeline(path: Path) -> Outcome:

@@ -52,7 +52,8 @@ KEYS = (
 
 _RAW = "\ue000%d\ue001"  # a text that stands for a token which no JSON writer writes
 _TOKENS = (
-    b"NaN", b"Infinity", b"-Infinity", b"-0", b"-0.0", b"1e400", b"-1e400", b"1E+5", b"0x10", b"01", b"+1", b"1.", b".5",
+    b"NaN", b"Infinity", b"-Infinity", b"-0", b"-0.0", b"1e400", b"-1e400", b"1E+5", b"0x10", b"01", b"+1", b"1.",
+    b".5",
     b"99999999999999999999", b"-99999999999999999999", b"9" * 5_000, b"0." + b"3" * 5_000, b"1e-99999",
     b"9223372036854775808", b"9223372036854775807.999", b"18446744073709551616", b"12345678901234567.8901",
     b"tru", b"nul", b"undefined", b"'a'", b"a", b"", b"{", b"}", b"]", b"[1,", b'"', b'"\\', b'"\\u12"', b'"\\x41"',
@@ -72,7 +73,9 @@ def value(random: Random) -> Json:
         return random.choice(FAR_NUMBERS)
     if kind < 7:
         return random.choice(TEXTS)
-    return copy.deepcopy(random.choice((None, True, False, [], {}, [1, "a", None], {"a": {"b": []}}, [[[]]], [-1, 2**40])))
+    return copy.deepcopy(
+        random.choice((None, True, False, [], {}, [1, "a", None], {"a": {"b": []}}, [[[]]], [-1, 2**40]))
+    )
 
 
 def damaged(data: bytes, random: Random) -> bytes:
@@ -230,7 +233,9 @@ _TOKENS_WITHIN = tuple(
 
 
 def _written(whole: Json, random: Random, tokens: list[bytes]) -> bytes:
-    indent, separators = random.choice(((2, None), (None, (",", ":")), (None, (", ", ": ")), (0, None), (1, (",", " : "))))
+    indent, separators = random.choice(
+        ((2, None), (None, (",", ":")), (None, (", ", ": ")), (0, None), (1, (",", " : ")))
+    )
     text = json.dumps(whole, indent=indent, separators=separators, ensure_ascii=random.random() < 0.5)
     data = text.encode("utf-8", "surrogatepass")
     for n, token in enumerate(tokens):
@@ -393,7 +398,12 @@ def parquet(data: bytes, random: Random) -> bytes:
         table = _change_table(table, random)
     out = BytesIO()
     compression = random.choice(("snappy", "zstd", "none", "gzip"))
-    pq.write_table(table, out, compression=compression, row_group_size=random.choice((1, 7, 1_000_000)) if len(table) < 300 else None)
+    pq.write_table(
+        table,
+        out,
+        compression=compression,
+        row_group_size=random.choice((1, 7, 1_000_000)) if len(table) < 300 else None,
+    )
     return out.getvalue()
 
 
@@ -452,7 +462,12 @@ def _change_table(table: pa.Table, random: Random) -> pa.Table:
     if kind == 0:
         return table.remove_column(at)
     if kind == 1:
-        return table.rename_columns([n if i != at else random.choice(("x", "", table.column_names[0])) for i, n in enumerate(table.column_names)])
+        return table.rename_columns(
+            [
+                n if i != at else random.choice(("x", "", table.column_names[0]))
+                for i, n in enumerate(table.column_names)
+            ]
+        )
     if kind == 2:
         return table.append_column(name, table.column(at))
     if kind == 3:
@@ -465,5 +480,7 @@ def _change_table(table: pa.Table, random: Random) -> pa.Table:
         return pa.concat_tables([table, table])
     if kind == 7 and table.schema.metadata:
         key = random.choice(list(table.schema.metadata))
-        return table.replace_schema_metadata({**table.schema.metadata, key: damaged(table.schema.metadata[key], random)})
+        return table.replace_schema_metadata(
+            {**table.schema.metadata, key: damaged(table.schema.metadata[key], random)}
+        )
     return _change_values(table, at, random)

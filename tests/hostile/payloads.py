@@ -76,7 +76,12 @@ def _poisoned(told: Any, key: str = "") -> Any:
 def write_nsys(folder: Path) -> Path:
     """Write an Nsight export whose names are payloads."""
     folder.mkdir(parents=True)
-    names = {1: PAYLOAD, 2: "ncclDevKernel_AllReduce" + PAYLOAD, 3: "cudaLaunchKernel" + PAYLOAD, 4: PAYLOAD + "ProfilerStep#1"}
+    names = {
+        1: PAYLOAD,
+        2: "ncclDevKernel_AllReduce" + PAYLOAD,
+        3: "cudaLaunchKernel" + PAYLOAD,
+        4: PAYLOAD + "ProfilerStep#1",
+    }
     path = nsys_files.write(
         folder / "rank0.sqlite",
         {
@@ -111,7 +116,10 @@ def write_flights(folder: Path) -> Path:
             entry["process_group"] = (entry["process_group"][0] + PAYLOAD, PAYLOAD)
             entry["profiling_name"] += PAYLOAD
             entry["input_dtypes"] = [PAYLOAD]
-        groups = {k + PAYLOAD: {"name": k + PAYLOAD, "desc": PAYLOAD, "ranks": v["ranks"]} for k, v in told["pg_config"].items()}
+        groups = {
+            k + PAYLOAD: {"name": k + PAYLOAD, "desc": PAYLOAD, "ranks": v["ranks"]}
+            for k, v in told["pg_config"].items()
+        }
         whole = {**told, "version": PAYLOAD, "pg_config": groups}
         (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(whole, 2))
     return folder

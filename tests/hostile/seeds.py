@@ -29,8 +29,13 @@ class Seed:
 
     file: str  # its name, by which ranks are told
     data: bytes
-    kind: str  # "trace", "json", "pickle", "sqlite", "parquet": what it is made of
+    kind: str  # "trace", "json", "lines", "csv", "pickle", "sqlite", "parquet": what it is made of
     counted: tuple[str, ...] = ()  # columns whose values cost an event at most itself
+
+
+def case(name: str, number: int) -> Random:
+    """Return what a case of a format follows from."""
+    return Random(f"{name} {number}")  # noqa: S311
 
 
 def reshaped(seed: Seed, random: Random, folder: Path) -> bytes:
@@ -50,6 +55,13 @@ def mutated(seed: Seed, random: Random, folder: Path) -> bytes:
 _RESHAPES: dict[str, Callable[[bytes, Random, Path], bytes]] = {
     "trace": lambda data, random, _: mutations.trace(data, random)[0],
     "json": lambda data, random, _: mutations.json_values(data, random),
+    "lines": lambda data, random, _: b"\n".join(
+        mutations.json_values(line, random) if line and random.random() < 0.2 else line for line in data.split(b"\n")
+    ),
+    "csv": lambda data, random, _: b",".join(
+        random.choice((b"", b"NaN", b"1e999999", b'"', b"-1", b"9" * 99)) if random.random() < 0.1 else field
+        for field in data.split(b",")
+    ),
     "pickle": lambda data, random, _: mutations.pickled(data, random),
     "sqlite": mutations.database,
     "parquet": lambda data, random, _: mutations.parquet(data, random),
@@ -71,6 +83,8 @@ def seeds() -> dict[str, Seed]:
         "nsys-recipe": Seed("rank0.parquet", _recipe(), "parquet", ("NumGPUOps", "PID", "TID")),
         "events": Seed("rank0.parquet", _events(), "parquet"),
         "op-timeline": Seed("job.parquet", _timeline(), "parquet"),
+        "timers": Seed("rank0.jsonl", _timers(), "lines"),
+        "telemetry": Seed("gpu.csv", _telemetry(), "csv"),
     }
 
 
@@ -95,7 +109,9 @@ def _database(write: Callable[[Path], object]) -> bytes:
 
 def _nsys(path: Path) -> None:
     calls = [nsys_files.call(10 * n, 10 * n + 5, correlationId=n + 1) for n in range(40)]
-    kernels = [nsys_files.kernel(10 * n + 6, 10 * n + 12, correlationId=n + 1, demangledName=1 + n % 2) for n in range(40)]
+    kernels = [
+        nsys_files.kernel(10 * n + 6, 10 * n + 12, correlationId=n + 1, demangledName=1 + n % 2) for n in range(40)
+    ]
     ranges = [nsys_files.marked(100 * n, 100 * n + 90, f"iteration {n}") for n in range(4)]
     nsys_files.write(
         path,
@@ -103,7 +119,8 @@ def _nsys(path: Path) -> None:
             nsys_files.CUPTI + "KERNEL": kernels,
             nsys_files.CUPTI + "RUNTIME": calls,
             nsys_files.CUPTI + "MEMCPY": [
-                {"start": 500 + n, "end": 501 + n, "deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 50 + n,
+                {"start": 500 + n, "end": 501 + n, "deviceId": 0, "contextId": 1, "streamId": 7,
+                 "correlationId": 50 + n,
                  "globalPid": nsys_files.pid(144), "bytes": 4_096, "copyKind": 1, "graphNodeId": None}
                 for n in range(5)
             ],
@@ -128,7 +145,9 @@ def _rocpd(path: Path) -> None:
 
 def _recipe() -> bytes:
     rows = [
-        test_nsys_recipe._range(n, f"iteration {n}" if n % 5 == 0 else test_nsys_recipe.THUNK + f"fusion.{n}#", 1_000 * n, 900)
+        test_nsys_recipe._range(
+            n, f"iteration {n}" if n % 5 == 0 else test_nsys_recipe.THUNK + f"fusion.{n}#", 1_000 * n, 900
+        )
         for n in range(1, 40)
     ]
     return test_nsys_recipe._file(pa.Table.from_pylist(rows, schema=test_nsys_recipe.SCHEMA))
@@ -137,6 +156,20 @@ def _recipe() -> bytes:
 def _events() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         return write("worked", Path(folder), form="events")[0].read_bytes()
+
+
+def _timers() -> bytes:
+    names = ("step", "batch-generator", "forward-compute", "backward-compute", "grads-all-reduce", "optimizer")
+    rows = [
+        {"rank": n % 3, "step": n // 18, "name": names[n // 3 % 6], "start_ms": 100 * n, "duration_us": 90.5}
+        for n in range(108)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _telemetry() -> bytes:
+    head = "time,host,gpu,clocks.sm [MHz],power.draw [W],temperature.gpu,throttle_reasons\n"
+    return (head + "".join(f"{n}.5,node{n % 2},{n % 8},1980 MHz,688.5,61,0x4\n" for n in range(60))).encode()
 
 
 def _timeline() -> bytes:

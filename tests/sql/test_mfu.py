@@ -310,7 +310,7 @@ def test_the_largest_figures_that_run_toml_takes_are_refused_and_not_an_overflow
     most = 2**63 - 1
     sizes = "".join(f"{key} = {most}\n" for key in ("params", "layers", "heads", "head_dim", "seq_len"))
     model = f"[model]\n{sizes}embedding_params = 1\n"
-    batch = f"[batch]\nsequences_per_microbatch = {most}\naccumulation = {most}\n[parallel]\ndp = {most}\ntp = {most}\n"
+    batch = f"[batch]\nsequences_per_microbatch = {most}\naccumulation = {most}\n[parallel]\ndp = 1048576\n"
     con = judged(model + batch + BF16 + ONE_UPDATE, 10**9, 10**9)
     assert "[parallel] dp x tp x pp x cp is" in reason(con)
     con = judged(model + f"[batch]\ntokens_per_step = {most}\n" + BF16 + ONE_UPDATE, 10**9, 10**9)

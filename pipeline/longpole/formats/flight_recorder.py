@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -50,6 +50,7 @@ MOST_JSON_VALUES = 8_000_000
 _MOST_ENTRIES = 200_000  # of a buffer; people set 2,000 to 20,000
 _MOST_RANKS = 1 << 20  # of a group, as params.largest_world
 _LONGEST = 1_024  # characters of a text that is kept
+_LONGEST_RANKS = 64 << 10  # characters of a group's ranks: 10,000 of no pattern
 _MOST_TENSORS = 1_024  # of one record whose sizes are kept
 _MOST_DIMS = 32
 _LONGEST_MS = 1e12
@@ -108,9 +109,9 @@ def read_flight(raw: bytes, path: str) -> Flight:
         raise DumpError(f"{path} is {form} without the records of a flight recorder", _CURE)
     if len(entries) > _MOST_ENTRIES:
         raise DumpError(f"{path} has {len(entries):,} records, more than {_MOST_ENTRIES:,}", _CURE)
-    groups = _groups(told.get("pg_config"))
-    members = {name: _ranks_text(ranks) for name, (_, ranks) in groups.items()}
-    rows = [_row(e, groups, members) for e in entries if "profiling_name" in e or "record_id" in e]
+    once = _Once()
+    groups = _groups(told.get("pg_config"), once)
+    rows = [_row(e, groups, once) for e in entries if "profiling_name" in e or "record_id" in e]
     if entries and not rows:
         raise DumpError(f"{path} is {form} without the records of a flight recorder", _CURE)
     world = next((g for g in groups.values() if g[0] == "default_pg"), groups.get("0", (None, None)))[1]
@@ -123,6 +124,21 @@ def read_flight(raw: bytes, path: str) -> Flight:
     )
 
 
+class _Once:
+    """What a value says, worked out once: a pickle of a few bytes a record may name one long list in each of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Callable[[Any], Any], int], Any] = {}  # by identity: all values live until the end
+
+    def __call__(self, read: Callable[[Any], _Said], value: object) -> _Said:
+        key = (read, id(value))
+        if key not in self._known:
+            self._known[key] = read(value)
+        said: _Said = self._known[key]
+        return said
+
+
+_Said = TypeVar("_Said")
 _Group = tuple[str | None, list[int] | None]
 
 
@@ -143,47 +159,50 @@ def _ranks_text(ranks: list[int] | None) -> str | None:
             texts.append(f"{first},{last}")
         else:
             texts.append(f"{first}-{last}" + (f":{stride}" if stride > 1 else ""))
-    return ",".join(texts) or None
+    text = ",".join(texts)
+    return text if 0 < len(text) <= _LONGEST_RANKS else None
 
 
-def _groups(told: object) -> dict[str, _Group]:
+def _groups(told: object, once: _Once) -> dict[str, _Group]:
     """Return description and ranks of each process group by its name; ranks are None where none are listed."""
     groups: dict[str, _Group] = {}
     for key, value in told.items() if isinstance(told, dict) else ():
         if not isinstance(value, dict):
             continue
-        listed = value.get("ranks")
-        numbers: Iterable[Any] = listed if isinstance(listed, list) else ()
-        if isinstance(listed, str):
-            numbers = (int(n) for n in re.findall(r"(?<!\d)\d{1,7}(?!\d)", listed))
-        ranks = sorted({n for n in numbers if type(n) is int and 0 <= n < _MOST_RANKS})
         name = _text(value.get("name")) or _text(key) or ""
-        groups[name] = (_text(value.get("desc")), ranks or None)
+        groups[name] = (_text(value.get("desc")), once(_ranks, value.get("ranks")))
     return groups
 
 
-def _row(entry: dict[Any, Any], groups: dict[str, _Group], members: dict[str, str | None]) -> dict[str, Any]:
+def _ranks(listed: object) -> list[int] | None:
+    numbers: Iterable[Any] = listed if isinstance(listed, list) else ()
+    if isinstance(listed, str):
+        numbers = (int(n) for n in re.findall(r"(?<!\d)\d{1,7}(?!\d)", listed))
+    return sorted({n for n in numbers if type(n) is int and 0 <= n < _MOST_RANKS}) or None
+
+
+def _row(entry: dict[Any, Any], groups: dict[str, _Group], once: _Once) -> dict[str, Any]:
     pair = entry.get("process_group")
     told = list(pair[:2]) if isinstance(pair, tuple | list) else [entry.get("pg_name"), entry.get("pg_desc")]
     name, description = [_text(t) for t in [*told, None, None][:2]]
     if name is None:
         name = _text(entry.get("pg_id")) or ""
-    known, _ = groups.get(name, (None, None))
+    known, ranks = groups.get(name, (None, None))
     is_p2p = entry.get("is_p2p")
     return {
         "record_id": _integer(entry.get("record_id")),
         "group_id": name,
         "group_description": description or known,
-        "group_ranks": members.get(name),
+        "group_ranks": once(_ranks_text, ranks),
         "collective_seq": _integer(entry.get("collective_seq_id", entry.get("seq_id"))),
         "p2p_seq": _integer(entry.get("p2p_seq_id")),
         "op_id": _integer(entry.get("op_id")),
         "name": _text(entry.get("profiling_name")),
         "is_p2p": is_p2p if isinstance(is_p2p, bool) else None,
-        "input_sizes": _sizes(entry.get("input_sizes")),
-        "input_dtypes": _dtypes(entry.get("input_dtypes")),
-        "output_sizes": _sizes(entry.get("output_sizes")),
-        "output_dtypes": _dtypes(entry.get("output_dtypes")),
+        "input_sizes": once(_sizes, entry.get("input_sizes")),
+        "input_dtypes": once(_dtypes, entry.get("input_dtypes")),
+        "output_sizes": once(_sizes, entry.get("output_sizes")),
+        "output_dtypes": once(_dtypes, entry.get("output_dtypes")),
         "state": _text(entry.get("state")),
         "is_retired": entry.get("retired") if isinstance(entry.get("retired"), bool) else None,
         "created_ns": _integer(entry.get("time_created_ns")),
@@ -191,7 +210,7 @@ def _row(entry: dict[Any, Any], groups: dict[str, _Group], members: dict[str, st
         "completed_ns": _integer(entry.get("time_discovered_completed_ns")),
         "duration_ms": _number(entry.get("duration_ms")),
         "timeout_ms": _integer(entry.get("timeout_ms")),
-        "frame": _frame(entry.get("frames")),
+        "frame": once(_frame, entry.get("frames")),
     }
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longpole.events import RAW_SCHEMA
+from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import Sink
 
-_FAR_NS = 1 << 62  # beyond, differences leave int64
+_FAR_NS = 1 << 62  # 146 years; beyond, differences leave int64
 WEEK_NS = 7 * 24 * 3600 * 10**9
 _LARGEST_INT32 = 2**31 - 1
 _SAMPLES = 10
@@ -106,6 +106,42 @@ class Rows:
         return tuple(f"{why}: {n:,}" for why, n in sorted(self.dropped.items()))[:_SAMPLES]
 
 
+class InTime:
+    """Passes rows on but those whose times no clock has: differences of theirs would leave int64, and end the run."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._n_lost = 0
+        self._first_ns = self._last_ns = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take the next batch."""
+        start, duration = rows["start_ns"], pc.fill_null(rows["duration_ns"], 0)
+        is_told = pc.and_(_is_near(start), _is_near(duration))
+        end = pc.if_else(is_told, pc.add(start, duration), _FAR_NS)  # of two near ones the sum is in int64
+        is_near = pc.and_(is_told, _is_near(end))
+        kept = rows if pc.all(is_near).as_py() else rows.filter(is_near)
+        self._n_lost += rows.num_rows - kept.num_rows
+        if kept.num_rows:
+            self._first_ns = min(self._first_ns, pc.min(kept["start_ns"]).as_py())
+            self._last_ns = max(self._last_ns, pc.max(end.filter(is_near)).as_py())
+            self._sink(kept)
+
+    def checked(self, facts: DumpFacts) -> DumpFacts:
+        """Return the facts of the dump without what was not passed on."""
+        if not -_FAR_NS < self._first_ns + facts.base_ns <= self._last_ns + facts.base_ns < _FAR_NS:
+            note = f"its base time of {facts.base_ns} ns would carry the times beyond any clock and is not used"
+            facts = replace(facts, base_ns=0, notes=(*facts.notes, note))
+        if not self._n_lost:
+            return facts
+        return replace(
+            facts,
+            n_stored=facts.n_stored - self._n_lost,
+            n_dropped=facts.n_dropped + self._n_lost,
+            samples=(*facts.samples, f"a time beyond any clock: {self._n_lost:,}"),
+        )
+
+
 def integers(values: Sequence[int | None]) -> pa.Array:
     """Return the values as int64."""
     return pa.array(values, pa.int64())
@@ -139,6 +175,10 @@ def count(mask: pa.Array | pa.ChunkedArray) -> int:
 
 def _between(values: pa.Array | pa.ChunkedArray, low: int, high: int, *, null: bool = False) -> pa.Array:
     return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), null)
+
+
+def _is_near(ns: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.and_(pc.greater(ns, -_FAR_NS), pc.less(ns, _FAR_NS))
 
 
 def _column(told: pa.Field, columns: dict[str, Any], kept: pa.Array, n_kept: int) -> pa.Array:
