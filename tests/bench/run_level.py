@@ -117,6 +117,7 @@ def measure(
             "rank_collectives": tuple(f"c{n}.parquet" for n in range(n_files)),
             "rank_windows": tuple(f"w{n}.parquet" for n in range(n_files)),
             "rank_chains": tuple(f"h{n}.parquet" for n in range(n_files)) if with_paths else (),
+            "rank_telemetry": (),
         }
         catalog.relations()  # parsed once in a process, as modules are imported
         sample = (("rank_collectives", given["rank_collectives"]),)
