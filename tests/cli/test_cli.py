@@ -102,7 +102,7 @@ def test_query_of_no_rows_is_empty_and_fine(here: Path, capsys: pytest.CaptureFi
     ("sql", "code", "says"),
     [
         ("SELECT nothing FROM steps", 1, "longpole views NAME"),
-        ("SELECT * FROM stepz", 1, "Views: collective_instances, collectives, dumps"),
+        ("SELECT * FROM stepz", 1, "Views: collective_instances, collective_records, collectives, dumps"),
         ("SELEC 1", 1, "syntax error"),
         ("SELECT 1; SELECT 2", 2, "2 statements"),
         ("DROP VIEW steps", 2, "read-only"),
