@@ -128,6 +128,26 @@ def test_what_a_step_was_who_was_late_and_how_well_devices_are_used(session: Ses
     ]
 
 
+def test_ranges_and_steps_that_overlap_by_what_times_are_rounded_to_lie_behind_each_other(tmp_path: Path) -> None:
+    with (tmp_path / "timers.jsonl").open("w") as file:
+        for line in (line for rank in range(2) for line in lines(rank)):
+            file.write(json.dumps({**line, "duration_ms": line["duration_ms"] + 0.001}) + "\n")
+    store = Store(str(tmp_path / "store"))
+    make_run(store, "t", [tmp_path / "timers.jsonl"])
+
+    with Session(store) as opened:
+        found = opened.sql(
+            "SELECT step, rank, compute_ns, idle_input_ns, duration_ns FROM rank_steps WHERE step < 5 ORDER BY step, rank"
+        ).fetchall()
+
+    # Forward and backward together last a microsecond more, and so does the optimizer of the step before.
+    assert found == [
+        (step, rank, (70 + 20 * rank) * MS + 1_000 + before, 10 * MS - before, 110 * MS)
+        for step, before in enumerate((0, 1_000, 1_000, 1_000, 1_000))
+        for rank in range(2)
+    ]
+
+
 def test_the_summary_says_what_such_a_log_cannot_tell(session: Session) -> None:
     told = text(overview.build(session.con, "t"))
     assert "Who is late? Rank 1 in 6 of 6 steps, cause compute" in told

@@ -7,7 +7,7 @@
 -- Scope: dump
 -- How: an operator is outermost where it starts at or after the end of all that started before it on its thread. The
 -- operators that only post a collective (c10d::*, record_param_comms) are neither work nor transfer. A range that says its
--- operation, as those of a timers log do, is a collective's span.
+-- operation, as those of a timers log do, is a collective's span; work may go on beside it.
 WITH spans AS (
     SELECT
         row_id,
@@ -16,7 +16,7 @@ WITH spans AS (
         start_ns + duration_ns AS end_ns,
         CASE
             WHEN starts_with(name, 'gloo:') OR starts_with(name, 'mpi:') THEN 'comm'
-            WHEN category = 'annotation' AND comm_op IS NOT NULL THEN 'comm'
+            WHEN category = 'annotation' AND comm_op IS NOT NULL THEN 'told'
             WHEN category <> 'cpu_op' THEN NULL
             WHEN name = 'record_param_comms' OR starts_with(name, 'c10d::') THEN 'post'
             ELSE 'compute'
@@ -34,7 +34,7 @@ outermost AS (
         row_id,
         kind,
         coalesce(
-            start_ns >= max(end_ns) OVER (
+            start_ns >= max(CASE WHEN kind <> 'told' THEN end_ns END) OVER (
                 PARTITION BY process_lane ORDER BY start_ns, end_ns DESC, row_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ),
@@ -45,7 +45,7 @@ outermost AS (
 
 SELECT
     row_id,
-    kind,
-    CASE WHEN kind = 'comm' THEN 'name' END AS comm_evidence
+    CASE WHEN kind = 'told' THEN 'comm' ELSE kind END AS kind,
+    CASE WHEN kind <> 'compute' THEN 'name' END AS comm_evidence
 FROM outermost
-WHERE kind = 'comm' OR (kind = 'compute' AND is_outermost)
+WHERE kind IN ('comm', 'told') OR (kind = 'compute' AND is_outermost)

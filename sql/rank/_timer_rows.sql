@@ -17,7 +17,9 @@
 -- a step has a start they are laid behind each other, in the order of the log, from the step's start; and where no step
 -- has one either, steps behind each other, from 0. A timer that holds others of its step (forward-backward,
 -- forward-compute) is left to them; what waits for input within a pass is taken out of it where starts are known.
--- Durations that add up to more than their step cannot lie behind each other, so they are not placed.
+-- Durations that add up to more than their step cannot lie behind each other, so they are not placed. Times of a log are
+-- rounded, seconds since 1970 to a quarter of a microsecond at best: compute that begins before other compute has ended, and
+-- ends after it, begins where that ends; a step ends where the next begins.
 WITH names AS (
     SELECT
         distinct_names.name AS timer_name,
@@ -168,6 +170,24 @@ cut AS (
     WHERE ranges.skipped IS NULL
         AND ranges.dropped IS NULL
         AND (ranges.class <> 'step' OR ranges.step IS NULL)
+),
+
+computed AS (
+    SELECT
+        *,
+        class = 'compute' AND NOT coalesce(is_holder, FALSE) AS is_compute
+    FROM cut
+    WHERE piece_end_ns > piece_start_ns OR NOT coalesce(is_cut, FALSE)
+),
+
+behind AS (
+    SELECT
+        *,
+        max(CASE WHEN is_compute THEN piece_end_ns END) OVER (
+            PARTITION BY rank ORDER BY piece_start_ns, piece_end_ns DESC, row_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_end_ns
+    FROM computed
 )
 
 SELECT
@@ -175,7 +195,10 @@ SELECT
     'annotation' AS category,
     'ProfilerStep#' || of_step AS name,
     start_ns,
-    start_ns + length_ns AS end_ns,
+    least(
+        start_ns + length_ns,
+        nullif(lead(start_ns) OVER (PARTITION BY step_rank ORDER BY start_ns, of_step), start_ns)
+    ) AS end_ns,
     NULL::VARCHAR AS comm_op,
     NULL::VARCHAR AS comm_group,
     first_row AS row_id,
@@ -186,17 +209,16 @@ WHERE start_ns IS NOT NULL
 UNION ALL
 SELECT
     rank,
-    CASE WHEN class = 'compute' AND NOT coalesce(is_holder, FALSE) THEN 'cpu_op' ELSE 'annotation' END AS category,
+    CASE WHEN is_compute THEN 'cpu_op' ELSE 'annotation' END AS category,
     name,
-    piece_start_ns AS start_ns,
+    greatest(piece_start_ns, CASE WHEN is_compute AND piece_end_ns > before_end_ns THEN before_end_ns END) AS start_ns,
     piece_end_ns AS end_ns,
     op AS comm_op,
     comm_group,
     row_id,
     NULL AS dropped,
     NULL AS skipped
-FROM cut
-WHERE piece_end_ns > piece_start_ns OR NOT coalesce(is_cut, FALSE)
+FROM behind
 UNION ALL
 SELECT
     rank,
