@@ -137,7 +137,8 @@ def test_ranges_and_steps_that_overlap_by_what_times_are_rounded_to_lie_behind_e
 
     with Session(store) as opened:
         found = opened.sql(
-            "SELECT step, rank, compute_ns, idle_input_ns, duration_ns FROM rank_steps WHERE step < 5 ORDER BY step, rank"
+            "SELECT step, rank, compute_ns, idle_input_ns, duration_ns FROM rank_steps WHERE step < 5"
+            " ORDER BY step, rank"
         ).fetchall()
 
     # Forward and backward together last a microsecond more, and so does the optimizer of the step before.
