@@ -29,7 +29,7 @@ from longpole import catalog
 from longpole.analyze import AnalyzeTask, Told, evaluate
 from longpole.config import RunConfig
 from longpole.discover import find
-from longpole.engine import connection
+from longpole.engine import connection, reading
 from longpole.formats.canonical import FACTS_KEY, facts_to_json, open_writer
 from longpole.ingest import ingest_run
 from longpole.store import Manifest, Store, dumps_table
@@ -146,9 +146,8 @@ def _rank_facts(store: Store, manifest: Manifest) -> None:
     for file in manifest.of("events"):
         dumps = tuple(dump for dump in manifest.dumps if dump.rank == file.rank)
         told = Told(dumps, figures=RunConfig().figures())
-        evaluate(
-            AnalyzeTask(store.url, "made", "rank", (("events", (file.path,)),), told, "made", MEMORY, rank=file.rank)
-        )
+        read = (("events", (file.path,)), ("memory_events", ()))
+        evaluate(AnalyzeTask(store.url, "made", "rank", read, told, "made", MEMORY, rank=file.rank))
 
 
 def _stragglers(folder: Path, dumps: pa.Table, number: int) -> list[tuple[int, str, str]]:
@@ -171,7 +170,8 @@ def _stragglers(folder: Path, dumps: pa.Table, number: int) -> list[tuple[int, s
                 f"CREATE TABLE {fact} AS SELECT {columns} FROM read_parquet($1) WHERE {step} // $2 = $3 ORDER BY ALL",
                 [files, STEPS_APART, number],
             )
-        given = {*_FACTS, "dumps", "topology", "parallel", "shard", *catalog.data_names()}
+        con.execute(f"CREATE VIEW rank_telemetry AS {reading('rank_telemetry', [])}")
+        given = {*_FACTS, "rank_telemetry", "dumps", "topology", "parallel", "shard", *catalog.data_names()}
         relations = catalog.leading_to(["straggler_ranks"], given)
         catalog.load_data_of(con, relations)
         for relation in relations:
