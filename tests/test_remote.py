@@ -157,10 +157,10 @@ def test_a_night_over_s3_is_judged_and_the_next_one_fetches_no_dump(
     ran = inline_commands(monkeypatch)
     monkeypatch.chdir(tmp_path)
     for dump in WORKED.glob("*.gz"):
-        fsspec.filesystem("s3").put_file(str(dump), f"{BUCKET}/root/first/{dump.name}")
+        fsspec.filesystem("s3").put_file(str(dump), f"{BUCKET}/wrote/first/{dump.name}")
     config = b'[run]\njob = "j"\n[gates]\nstep_time_ns = 700000000\n'
-    fsspec.filesystem("s3").pipe_file(f"{BUCKET}/root/first/run.toml", config)
-    command = ["nightly", f"s3://{BUCKET}/root", "--store", f"s3://{BUCKET}/nights", "-o", "out"]
+    fsspec.filesystem("s3").pipe_file(f"{BUCKET}/wrote/first/run.toml", config)
+    command = ["nightly", f"s3://{BUCKET}/wrote", "--store", f"s3://{BUCKET}/nights", "-o", "out"]
 
     assert cli.main(command) == 3
     assert "first: step_time_ns is 750.0 ms, at most 700.0 ms is allowed" in capsys.readouterr().err
@@ -178,7 +178,7 @@ def test_a_night_over_s3_is_judged_and_the_next_one_fetches_no_dump(
     assert cli.main(command) == 0
     (told,) = json.loads(Path("out", "verdict.json").read_text())["runs"]
     assert (told["status"], ran) == ("unchanged", [])
-    assert {key for key in s3.fetched if key.startswith("root/")} == {"root/first/run.toml"}
+    assert {key for key in s3.fetched if key.startswith("wrote/")} == {"wrote/first/run.toml"}
     assert tree(f"s3://{BUCKET}/nights") == store
 
 
