@@ -24,8 +24,7 @@ from longpole.events import SCHEMA_VERSION
 from longpole.formats import flight_recorder
 from longpole.formats.plain_pickle import MOST_BYTES
 from longpole.formats.probe import head_at
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, content_of, file_digest, key_of
-from longpole.timelines import Timeline
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, StoredDump, content_of, file_digest, key_of
 
 TABLE = "flight_records"
 """The table of a run that holds its flight recorders' records, as `events` holds a profiler's."""
@@ -103,7 +102,7 @@ def inputs_of(content: str, rank: int) -> str:
     return key_of(content, rank, SCHEMA_VERSION, catalog.fingerprint("flight"), __version__)
 
 
-def read_flight(store: Store, run: str, url: str, told: DumpEntry, folder: Path, memory: int) -> Timeline:
+def read_flight(store: Store, run: str, url: str, told: DumpEntry, folder: Path, memory: int) -> StoredDump:
     """Read a flight recorder's dump into the store.
 
     Args:
@@ -144,7 +143,7 @@ def read_flight(store: Store, run: str, url: str, told: DumpEntry, folder: Path,
         ),
         verdict=f"{n_lost} records that are none dropped" if n_lost else "ok",
     )
-    return Timeline((file,), (entry,))
+    return StoredDump((file,), (entry,))
 
 
 def _read(url: str, name: str) -> flight_recorder.Flight:

@@ -33,6 +33,7 @@ from longpole.store import (
     PublishedFile,
     RankPlace,
     Store,
+    StoredDump,
     content_of,
     file_digest,
     key_of,
@@ -113,7 +114,7 @@ class ReadResult:
     devices: tuple[DeviceEvents, ...] = ()
     error: str | None = None
     is_known: bool = False
-    timeline: timelines.Timeline | None = None  # of an op timeline, a flight recorder or telemetry: no events
+    stored: StoredDump | None = None  # of an op timeline, a flight recorder or telemetry: no events
 
 
 def ingest_run(
@@ -233,8 +234,8 @@ def _read_timeline(task: ReadTask, store: Store, folder: Path, here: str, conten
     if (content, timelines.inputs_of(content, job)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
-    timeline = timelines.read_timeline(store, task.run, here, told, job, folder, task.memory)
-    return ReadResult(task.dump, content, timeline=timeline)
+    stored = timelines.read_timeline(store, task.run, here, told, job, folder, task.memory)
+    return ReadResult(task.dump, content, stored=stored)
 
 
 def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
@@ -243,17 +244,15 @@ def _read_flight(task: ReadTask, store: Store, folder: Path, here: str, content:
     if (content, flights.inputs_of(content, rank)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified, rank=rank)
-    return ReadResult(
-        task.dump, content, timeline=flights.read_flight(store, task.run, here, told, folder, task.memory)
-    )
+    return ReadResult(task.dump, content, stored=flights.read_flight(store, task.run, here, told, folder, task.memory))
 
 
 def _read_telemetry(task: ReadTask, store: Store, folder: Path, here: str, content: str) -> ReadResult:
     if (content, telemetry.inputs_of(content, task.utc_offset)) in task.known:
         return ReadResult(task.dump, content, is_known=True)
     told = DumpEntry(content, task.dump.name, task.dump.n_bytes, task.dump.modified)
-    samples = telemetry.read_telemetry(store, task.run, here, told, folder, task.memory, task.utc_offset)
-    return ReadResult(task.dump, content, timeline=samples)
+    stored = telemetry.read_telemetry(store, task.run, here, told, folder, task.memory, task.utc_offset)
+    return ReadResult(task.dump, content, stored=stored)
 
 
 def _known(store: Store, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
@@ -456,9 +455,9 @@ def _merge(
     width = max([1, *(len(r.devices) for r in fresh if r.facts is not None and not r.facts.processes_are_ranks)])
     entries = list(kept)
     for result in fresh:
-        if result.timeline is not None:
-            entries += result.timeline.entries
-            files += result.timeline.files
+        if result.stored is not None:
+            entries += result.stored.entries
+            files += result.stored.files
             continue
         if result.facts is None:
             entries.append(

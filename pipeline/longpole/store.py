@@ -92,6 +92,13 @@ class DumpEntry(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
+class StoredDump(msgspec.Struct, frozen=True):
+    """What came of reading a file that has no events: its rows, in the store already, and an entry for each rank."""
+
+    files: tuple[PublishedFile, ...]
+    entries: tuple[DumpEntry, ...]
+
+
 DUMP_GRAIN = "One row per dump file, rank: what the file says and how whole it is."
 
 _DUMP_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (

@@ -17,8 +17,7 @@ from longpole.errors import DumpError
 from longpole.events import SCHEMA_VERSION
 from longpole.formats import telemetry_csv
 from longpole.formats.probe import head_at
-from longpole.store import DumpEntry, PublishedFile, Store, file_digest, key_of
-from longpole.timelines import Timeline
+from longpole.store import DumpEntry, PublishedFile, Store, StoredDump, file_digest, key_of
 
 TABLE = "telemetry"
 """The table of a run that holds samples, as `events` holds a profiler's events."""
@@ -38,7 +37,7 @@ def inputs_of(content: str, utc_offset: str | None) -> str:
 
 def read_telemetry(
     store: Store, run: str, url: str, told: DumpEntry, folder: Path, memory: int, utc_offset: str | None
-) -> Timeline:
+) -> StoredDump:
     """Read a file of samples into the store.
 
     Args:
@@ -80,7 +79,7 @@ def read_telemetry(
         notes=tuple(f"{why}: {n:,}" for why, n in sorted(tally.dropped.items())),
         verdict="; ".join(doubts) or "ok",
     )
-    return Timeline((made,), (entry,))
+    return StoredDump((made,), (entry,))
 
 
 def described(url: str, name: str) -> list[str]:

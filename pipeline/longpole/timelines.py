@@ -23,7 +23,7 @@ from longpole.engine import connection, quoted, reading, write_ordered
 from longpole.errors import DumpError, LongpoleError
 from longpole.events import SCHEMA_VERSION
 from longpole.formats.op_timeline import RAW_OPS, Job, is_op_timeline, metadata_names, read_job, read_ops
-from longpole.store import DumpEntry, Manifest, PublishedFile, Store, file_digest, key_of
+from longpole.store import DumpEntry, Manifest, PublishedFile, Store, StoredDump, file_digest, key_of
 
 TABLE = "timeline_ops"
 """The table of a run that holds its ops, as `events` holds a profiler's."""
@@ -39,14 +39,6 @@ MOST_EDGES = 200_000_000
 _MOST_TYPES = 40  # named by `described`: a damaged dump may have as many as it has ops
 
 RunTasks = Callable[[Callable[[Any], list[PublishedFile]], list[Any]], list[list[PublishedFile]]]
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """What came of reading an op timeline: files that are in the store, and an entry for each rank."""
-
-    files: tuple[PublishedFile, ...]
-    entries: tuple[DumpEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -142,7 +134,7 @@ def inputs_of(content: str, job: tuple[str, Job] | None) -> str:
 
 def read_timeline(
     store: Store, run: str, url: str, told: DumpEntry, job: tuple[str, Job] | None, folder: Path, memory: int
-) -> Timeline:
+) -> StoredDump:
     """Read an op timeline into the store.
 
     Args:
@@ -205,7 +197,7 @@ def read_timeline(
         )
         for rank, first_ns, last_ns, first_step, last_step, n_steps, *_ in ranks
     )
-    return Timeline(files, entries)
+    return StoredDump(files, entries)
 
 
 def _refuse_crowds(con: duckdb.DuckDBPyConnection, path: str) -> None:

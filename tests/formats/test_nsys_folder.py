@@ -105,7 +105,7 @@ def test_a_table_that_was_cut_off_is_named(tmp_path: Path) -> None:
     with pytest.raises(DumpError) as error:
         read_folder(folder)
 
-    assert error.value.fact.startswith(f"NVTX_EVENTS.parquet of {folder} is no Parquet file, or was cut off: ")
+    assert error.value.fact.startswith(f"NVTX_EVENTS.parquet of {folder} is no Parquet file that can be read: ")
     assert error.value.cure == "Export it again: nsys export --type parquetdir REPORT.nsys-rep"
 
 
@@ -143,8 +143,8 @@ def test_a_table_of_more_rows_than_its_bytes_can_hold_is_refused(tmp_path: Path)
 
     assert n_bytes < 10_000
     assert error.value.fact == (
-        f"CUPTI_ACTIVITY_KIND_RUNTIME.parquet of {folder} says that it has 2,000,000 rows, more than fit into its"
-        f" {n_bytes:,} bytes"
+        f"CUPTI_ACTIVITY_KIND_RUNTIME.parquet of {folder} is no Parquet file that can be read: it says that it has"
+        f" 2,000,000 rows, more than fit into its {n_bytes:,} bytes"
     )
 
 

@@ -242,9 +242,10 @@ def test_a_file_that_says_more_than_its_bytes_can_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _file(tmp_path / "a.parquet")
-    monkeypatch.setattr("longpole.formats.canonical._MOST_COLUMN_BYTES", 20)
+    monkeypatch.setattr("longpole.formats.parquet_file._MOST_COLUMN_BYTES", 20)
     with pytest.raises(DumpError, match=r"a column of a row group has [0-9]+ bytes, which no dump's has"):
         _read(path)
-    monkeypatch.setattr("longpole.formats.canonical._MOST_ROWS_OF_A_BYTE", 1 / path.stat().st_size)
+    monkeypatch.setattr("longpole.formats.parquet_file._MOST_ROWS_OF_A_BYTE", 1 / path.stat().st_size)
+    monkeypatch.setattr("longpole.formats.parquet_file._FEW_ROWS", 1)
     with pytest.raises(DumpError, match=r"it says that it has 3 rows, more than fit into its [0-9,]+ bytes"):
         _read(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 from typing import BinaryIO
 
@@ -15,9 +14,7 @@ import pyarrow.parquet as pq
 from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
-
-DAMAGES = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)
-"""What pyarrow raises on a damaged Parquet file; the last two from names in its footer."""
+from longpole.formats.parquet_file import DAMAGES, first_line, open_parquet
 
 FACTS_KEY = b"longpole.dump"
 """Footer key of a canonical file; its value is `facts_to_json`."""
@@ -35,29 +32,6 @@ _NUMBER_COLUMNS = [
 def facts_to_json(facts: DumpFacts) -> str:
     """Return `facts` as JSON text, keys in the order of the dataclass."""
     return json.dumps(dataclasses.asdict(facts), separators=(",", ":"))
-
-
-def open_parquet(file: BinaryIO) -> pq.ParquetFile:
-    """Return the opened file.
-
-    Raises:
-        pa.ArrowException, OSError, UnicodeDecodeError: It is damaged, or says that it holds more than its bytes can:
-            one value repeated takes no room, so that a few kilobytes may say they are any number of rows.
-    """
-    parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-    told = parquet.metadata
-    n_bytes = file.seek(0, io.SEEK_END)
-    if told.num_rows > _MOST_ROWS_OF_A_BYTE * n_bytes:
-        raise pa.ArrowInvalid(f"it says that it has {told.num_rows:,} rows, more than fit into its {n_bytes:,} bytes")
-    for group in map(told.row_group, range(told.num_row_groups)):
-        largest = max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0)
-        if largest > _MOST_COLUMN_BYTES:
-            raise pa.ArrowInvalid(f"a column of a row group has {largest:,} bytes, which no dump's has")
-    return parquet
-
-
-_MOST_ROWS_OF_A_BYTE = 16  # half a bit a row
-_MOST_COLUMN_BYTES = 256 << 20  # a row group is read by its columns' pages; ours are below 4 MiB
 
 
 def open_writer(path: str) -> pq.ParquetWriter:
@@ -169,8 +143,3 @@ def _without_python(table: pa.Table) -> pa.Table:
     if not any(pc.index(chunk.dictionary, "python").as_py() >= 0 for chunk in category.chunks):
         return table
     return table.filter(pc.fill_null(pc.not_equal(category.cast(pa.string()), "python"), True))
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, at most 200 characters."""
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

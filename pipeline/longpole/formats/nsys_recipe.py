@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from longpole.errors import DumpError
 from longpole.events import RAW_SCHEMA, DumpFacts
 from longpole.formats import ReadOptions, Sink
-from longpole.formats.canonical import DAMAGES, CanonicalReader, first_line, open_parquet
+from longpole.formats.canonical import CanonicalReader
 from longpole.formats.nsys_folder import table_of
+from longpole.formats.parquet_file import DAMAGES, first_line, open_parquet
 from longpole.formats.rows import WEEK_NS
 
 _NEEDED = ("Name", "Projected Start", "Projected Duration", "NumGPUOps", "NumChild", "RangeId", "ParentId")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from longpole.errors import DumpError
-from longpole.formats.canonical import DAMAGES, first_line, open_parquet
+from longpole.formats.parquet_file import DAMAGES, first_line, open_parquet
 
 RAW_OPS = pa.schema(
     [

@@ -18,13 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longpole.errors import DumpError
-from longpole.formats.canonical import DAMAGES, first_line
+from longpole.formats.parquet_file import DAMAGES, first_line, open_parquet
 from longpole.formats.sqlite_file import RowLookup, SqliteFile
 from longpole.formats.tables import BATCH_ROWS, LONGEST_TEXT, Kind, Table
 
 _KEY = "id"
-_MOST_ROWS_PER_BYTE = 64  # of a file; times that differ take more than a bit each
-_FEW_ROWS = 10_000  # which any file may have
 _AGAIN = "Export it again: nsys export --type parquetdir REPORT.nsys-rep"
 
 
@@ -59,20 +57,11 @@ class ParquetTables:
         try:
             with pq.ParquetFile(path) as file:
                 schema = file.schema_arrow
-            coded = [field.name for field in schema if _is_text(field.type) or _is_bytes(field.type)]
-            # As codes, a long text that a million rows repeat stays one.
-            file = pq.ParquetFile(path, read_dictionary=coded, buffer_size=1 << 20, pre_buffer=False)
+            return open_parquet(path, [f.name for f in schema if _is_text(f.type) or _is_bytes(f.type)])
         except DAMAGES as error:
             raise DumpError(
-                f"{table}.parquet of {self._name} is no Parquet file, or was cut off: {first_line(error)}", _AGAIN
+                f"{table}.parquet of {self._name} is no Parquet file that can be read: {first_line(error)}", _AGAIN
             ) from None
-        if file.metadata.num_rows > max(_FEW_ROWS, path.stat().st_size * _MOST_ROWS_PER_BYTE):
-            raise DumpError(
-                f"{table}.parquet of {self._name} says that it has {file.metadata.num_rows:,} rows, more than fit into"
-                f" its {path.stat().st_size:,} bytes",
-                _AGAIN,
-            )
-        return file
 
     def __enter__(self) -> ParquetTables:
         return self
