@@ -24,6 +24,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     con.execute("SET threads = 1; SET asof_loop_join_threshold = 0; SET preserve_insertion_order = true")
     for name in catalog.data_names():
         catalog.load_data(con, name)
+    catalog.load_macros(con)
     return con
 
 

@@ -162,6 +162,7 @@ def arrow_columns(schema: pa.Schema) -> Columns:
 def evaluated(scope: Scope, tables: dict[str, Columns]) -> dict[str, Columns]:
     """Return the columns of every relation that `scope` evaluates over these tables, all of them empty."""
     con = duckdb.connect()
+    catalog.load_macros(con)
     for name in DATA:
         catalog.load_data(con, name)
     for name, columns in tables.items():
@@ -312,9 +313,9 @@ def words_of(sql: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]+", re.sub(r'"[^"]*"', " ", uncommented(sql))))
 
 
-def test_every_sql_file_is_a_relation_of_the_catalogue() -> None:
+def test_every_sql_file_is_a_relation_or_a_macro_of_the_catalogue() -> None:
     files = {p.stem: p.parent.name for p in (ROOT / "sql").glob("*/*.sql") if p.parent.name in catalog.LEVELS}
-    assert files == {n: r.folder for n, r in KNOWN.items()}
+    assert files == {**{n: r.folder for n, r in KNOWN.items()}, **dict.fromkeys(catalog.macros(), "lib")}
     assert not list((ROOT / "sql").glob("*.sql"))
     assert not list((ROOT / "sql").glob("*/*/*.sql"))
 
@@ -343,6 +344,7 @@ def test_what_is_stored_as_another_has_its_columns(name: str, chain: dict[str, C
 @PAGES
 def test_the_header_lists_the_columns_the_page_query_has(name: str, chain: dict[str, Columns]) -> None:
     con = duckdb.connect()
+    catalog.load_macros(con)
     tables = {**session_views(chain), **{n: c for n, c in chain.items() if KNOWN[n].scope == "fleet"}}
     for table, columns in tables.items():
         create(con, table, columns)
@@ -416,6 +418,16 @@ def test_a_relation_runs_as_it_stands_without_a_semicolon_or_a_create(name: str)
     sql = KNOWN[name].sql
     assert not sql.endswith(";")
     assert [s.type for s in duckdb.extract_statements(sql)] == [duckdb.StatementType.SELECT]
+
+
+def test_a_macro_is_what_relations_share() -> None:
+    assert {name for name in catalog.macros() if sum(f"{name}(" in r.sql for r in KNOWN.values()) < 2} == set()
+
+
+def test_no_relation_brings_an_instant_to_the_runs_clock_by_itself() -> None:
+    by_itself = re.compile(r"drift_ppb \* \([^)]*reference_ns\)\s*/ 1e9")
+    assert by_itself.search(catalog.macros()["aligned_ns"].sql)
+    assert [r.name for r in KNOWN.values() if by_itself.search(r.sql)] == []
 
 
 def test_relations_come_after_what_they_read() -> None:
@@ -535,6 +547,17 @@ def test_a_fingerprint_follows_the_sql_and_not_the_header(monkeypatch: pytest.Mo
     assert fingerprint(grain="One row per step.") == as_is
     assert fingerprint(sql=KNOWN["steps"].sql + " ") != as_is
     assert re.fullmatch(r"[0-9a-f]{16}", as_is)
+
+
+def test_a_fingerprint_follows_every_macro(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_is = catalog.fingerprint.__wrapped__("steps")
+    macro = catalog.macros()["aligned_ns"]
+    turned = dataclasses.replace(macro, parameters=macro.parameters[::-1])
+    for changed in (dataclasses.replace(macro, sql=macro.sql + " + 1"), turned):
+        monkeypatch.setattr(catalog, "macros", lambda of=changed: {"aligned_ns": of})
+        assert catalog.fingerprint.__wrapped__("steps") != as_is
+    monkeypatch.setattr(catalog, "macros", lambda: {"aligned_ns": dataclasses.replace(macro, meaning="An instant.")})
+    assert catalog.fingerprint.__wrapped__("steps") == as_is
 
 
 def test_a_fingerprint_leaves_other_scopes_out() -> None:

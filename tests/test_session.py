@@ -402,6 +402,7 @@ def test_no_path_leads_back_into_the_store(made: Store, session: Session, path: 
     [
         ("CREATE TABLE t (a INTEGER)", "CREATE is not answered here: the store is read-only"),
         ("CREATE TEMP TABLE t AS FROM steps", "CREATE is not answered here: the store is read-only"),
+        ("CREATE OR REPLACE MACRO aligned_ns(x) AS (x)", "CREATE is not answered here: the store is read-only"),
         ("DROP VIEW steps", "DROP is not answered here: the store is read-only"),
         ("INSERT INTO steps SELECT * FROM steps", "INSERT is not answered here: the store is read-only"),
         ("DELETE FROM steps", "DELETE is not answered here: the store is read-only"),
@@ -440,6 +441,10 @@ def test_what_is_no_select_is_refused_in_words(session: Session, sql: str, fact:
 )
 def test_every_way_of_asking_is_answered(session: Session, sql: str) -> None:
     assert rows(session, sql)
+
+
+def test_a_query_may_bring_an_instant_to_the_runs_clock(session: Session) -> None:
+    assert rows(session, "SELECT aligned_ns(2000000000, 300, 1e3, 1000000000)") == [(1_999_998_700,)]
 
 
 def test_a_variable_of_the_caller_is_no_table(session: Session) -> None:

@@ -76,6 +76,8 @@ LEVELS: dict[str, tuple[Scope, ...]] = {
 
 _COLUMN = re.compile(r"^-- (\w+|\"\w+\")\s+([A-Z][A-Z0-9_]*(?:\(\d+, ?\d+\))?(?:\[\])?)\s+(\S.*)$")
 
+_MACRO = "-- Macro: "
+
 _PARAMETER = re.compile(r"^-- \$(\w+)\s+([A-Z]+) = (\S+)\s+(\S.*)$")
 
 
@@ -117,6 +119,18 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Macro:
+    """Arithmetic of sql/lib that relations share: `name` called with its parameters stands for the expression `sql`."""
+
+    name: str
+    meaning: str
+    parameters: tuple[Column, ...]
+    returns: Column
+    how: str
+    sql: str
+
+
+@dataclass(frozen=True)
 class Parameter:
     """What a recipe may be told: `$name` of its SELECT; `default` is text that casts to `type`, None for NULL."""
 
@@ -150,14 +164,24 @@ def relations() -> dict[str, Relation]:
     found: dict[str, Relation] = {}
     con = duckdb.connect()
     for folder in LEVELS:
-        for entry in sorted(_folder(folder), key=lambda e: e.name):
-            if not entry.name.endswith(".sql"):
+        for name, text in _texts(folder):
+            if folder == "lib" and text.startswith(_MACRO):
                 continue
-            relation = parse(entry.name.removesuffix(".sql"), folder, entry.read_text(encoding="utf-8"), con)
-            if relation.name in found:
-                raise ValueError(f"two relations are named {relation.name}")
-            found[relation.name] = relation
+            if name in found:
+                raise ValueError(f"two relations are named {name}")
+            found[name] = parse(name, folder, text, con)
     return found
+
+
+@functools.cache
+def macros() -> dict[str, Macro]:
+    """Return every shipped macro, by name.
+
+    Raises:
+        ValueError: A header or a body is wrong; a defect of the package, caught by its tests.
+    """
+    con = duckdb.connect()
+    return {name: parse_macro(name, text, con) for name, text in _texts("lib") if text.startswith(_MACRO)}
 
 
 @functools.cache
@@ -168,9 +192,7 @@ def recipes() -> dict[str, Recipe]:
         ValueError: A header is wrong; a defect of the package, caught by its tests.
     """
     con = duckdb.connect()
-    entries = sorted((e for e in _folder("recipes") if e.name.endswith(".sql")), key=lambda e: e.name)
-    parsed = (parse_recipe(e.name.removesuffix(".sql"), e.read_text(encoding="utf-8"), con) for e in entries)
-    return {recipe.name: recipe for recipe in parsed}
+    return {name: parse_recipe(name, text, con) for name, text in _texts("recipes")}
 
 
 def parse_recipe(name: str, text: str, con: duckdb.DuckDBPyConnection) -> Recipe:
@@ -180,9 +202,7 @@ def parse_recipe(name: str, text: str, con: duckdb.DuckDBPyConnection) -> Recipe
         ValueError: The header lacks its question or has another line, or the SELECT does not parse.
     """
     file = f"recipes/{name}.sql"
-    lines = text.splitlines()
-    n_header = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
-    header, sql = lines[:n_header], "\n".join(lines[n_header:]).strip()
+    header, sql = _split(text)
     if not header or not header[0].startswith("-- ") or not header[0].endswith("?"):
         raise ValueError(f"{file}: the first line must be a question")
     parameters: list[Parameter] = []
@@ -208,9 +228,7 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
         ValueError: The header lacks its grain or scope, or the SELECT does not parse.
     """
     file = f"{folder}/{name}.sql"
-    lines = text.splitlines()
-    n_header = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
-    header, sql = lines[:n_header], "\n".join(lines[n_header:]).strip()
+    header, sql = _split(text)
     if not header or not header[0].startswith("-- One row"):
         raise ValueError(f"{file}: the first line must say what one row is")
     columns: list[Column] = []
@@ -259,6 +277,36 @@ def parse(name: str, folder: str, text: str, con: duckdb.DuckDBPyConnection) -> 
         _reads(con, sql, file),
         table,
     )
+
+
+def parse_macro(name: str, text: str, con: duckdb.DuckDBPyConnection) -> Macro:
+    """Return the macro that `text` defines.
+
+    Raises:
+        ValueError: The header does not say what it returns or has another line, or the body does not parse or names a
+            table: what a relation reads is found in its own SELECT.
+    """
+    file = f"lib/{name}.sql"
+    header, sql = _split(text)
+    parameters: list[Column] = []
+    returns: Column | None = None
+    how: list[str] = []
+    for line in header[1:]:
+        match = _COLUMN.match(line.replace("-- Returns:", f"-- {name}"))
+        if line.startswith("-- How: ") or how:
+            how.append(line.removeprefix("-- How: ").removeprefix("--").strip())
+        elif match and line.startswith("-- Returns: "):
+            returns = Column(match[1], match[2], match[3])
+        elif match:
+            parameters.append(Column(match[1], match[2], match[3]))
+        elif line.strip() != "--":
+            raise ValueError(f"{file}: not a header line: {line}")
+    if returns is None:
+        raise ValueError(f"{file}: the header must say what it returns")
+    if tables := _reads(con, f"SELECT {sql}", file):
+        raise ValueError(f"{file} must name no table: {', '.join(sorted(tables))}")
+    meaning = header[0].removeprefix(_MACRO)
+    return Macro(name, meaning, tuple(parameters), returns, " ".join(how), sql)
 
 
 def ordered(scopes: Iterable[Scope]) -> list[Relation]:
@@ -328,6 +376,13 @@ def load_data_of(con: duckdb.DuckDBPyConnection, relations: Iterable[Relation]) 
         load_data(con, name)
 
 
+def load_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Make every macro in the connection's database: relations and page queries call them."""
+    for macro in macros().values():
+        parameters = ", ".join(p.name for p in macro.parameters)
+        con.execute(f"CREATE OR REPLACE MACRO {macro.name}({parameters}) AS (\n{macro.sql}\n)")
+
+
 def data_names() -> list[str]:
     """Return the names of the tables of sql/data, sorted: every relation of any scope may read them."""
     return sorted(e.name.removesuffix(".csv") for e in _folder("data") if e.name.endswith(".csv"))
@@ -335,8 +390,10 @@ def data_names() -> list[str]:
 
 @functools.cache
 def fingerprint(*scopes: Scope) -> str:
-    """Return a hash of the SQL of these scopes and of all data: what other SQL made is made anew."""
+    """Return a hash of the SQL of these scopes, of all macros and all data: what other SQL made is made anew."""
     digest = hashlib.sha256()
+    for macro in macros().values():
+        digest.update(f"{macro.name}\0{[p.name for p in macro.parameters]}\0{macro.sql}\0".encode())
     for relation in ordered(("lib", *scopes)):
         digest.update(f"{relation.name}\0{relation.sql}\0".encode())
     for entry in sorted(_folder("data"), key=lambda e: e.name):
@@ -348,6 +405,19 @@ def fingerprint(*scopes: Scope) -> str:
 def _folder(name: str) -> list[Traversable]:
     folder = files("longpole.sql").joinpath(name)
     return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _texts(folder: str) -> list[tuple[str, str]]:
+    """Return the names and the texts of a folder's SQL files, sorted."""
+    entries = sorted((e for e in _folder(folder) if e.name.endswith(".sql")), key=lambda e: e.name)
+    return [(e.name.removesuffix(".sql"), e.read_text(encoding="utf-8")) for e in entries]
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """Return a file's header, line by line, and the SQL below it."""
+    lines = text.splitlines()
+    n_header = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    return lines[:n_header], "\n".join(lines[n_header:]).strip()
 
 
 def _reads(con: duckdb.DuckDBPyConnection, sql: str, file: str) -> frozenset[str]:

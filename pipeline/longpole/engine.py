@@ -12,7 +12,7 @@ from longpole import catalog
 
 
 def connection(folder: Path, memory: int, threads: int = 1, *, is_ordered: bool = True) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection for analysis: bounded memory, spilling to `folder`, rows in file order.
+    """Return a DuckDB connection for analysis: bounded memory, spilling to `folder`, rows in file order, macros.
 
     Args:
         is_ordered: Joins keep the order of their rows as well. Not for a replay: each of its rounds would hand on
@@ -31,6 +31,7 @@ def connection(folder: Path, memory: int, threads: int = 1, *, is_ordered: bool 
             con.execute("SET enable_caching_operators = false")
     con.execute("SET asof_loop_join_threshold = 0")  # small left sides would loop: 2 s instead of 20 ms
     con.execute("SET enable_progress_bar = false")
+    catalog.load_macros(con)
     return con
 
 

@@ -133,6 +133,7 @@ class Session:
         with self.explaining(), duckdb.connect() as con:
             con.execute(f"ATTACH {_text(str(path))} AS longpole (STORAGE_VERSION 'v1.0.0')")
             con.execute("USE longpole")
+            catalog.load_macros(con)
             tables = self.con.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_name").fetchall()
             stored = [*(r.name for r in _stored_relations()), "dumps"]
             for name in [*stored, *(t for (t,) in tables)]:
@@ -186,6 +187,7 @@ class Session:
         self.con.execute("SET enable_progress_bar = false")
         self.con.execute("SET asof_loop_join_threshold = 0")
         self.con.execute("SET temp_directory = $1", [self._spill.name])
+        catalog.load_macros(self.con)
         filesystem = LocalFileSystem() if store.is_local else PyFileSystem(LeanHandler(store.fs))
         fleet = [r.name for r in catalog.ordered(["fleet"])]
         made = catalog.leading_to(fleet if self._views is None else self._views, _given())

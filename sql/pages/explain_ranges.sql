@@ -55,10 +55,8 @@ aligned AS (
             ELSE 'thread ' || long_ranges.thread
         END AS lane,
         long_ranges.name,
-        long_ranges.start_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (long_ranges.start_ns - clock.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
-        long_ranges.end_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (long_ranges.end_ns - clock.reference_ns) / 1e9), 0)::BIGINT AS end_ns
+        aligned_ns(long_ranges.start_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS start_ns,
+        aligned_ns(long_ranges.end_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS end_ns
     FROM long_ranges
     CROSS JOIN clock
     WHERE long_ranges.name NOT IN (SELECT marker FROM markers)

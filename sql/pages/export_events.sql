@@ -22,11 +22,10 @@
 -- end. Start and end are aligned each by itself, so what nests still nests. Parameters: $run, $rank, $first_step,
 -- $last_step, $from_ns, $to_ns, $with_host.
 SELECT
-    events.start_ns - coalesce(clocks.offset_ns, 0)
-    - coalesce(round(clocks.drift_ppb * (events.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
-    events.start_ns + events.duration_ns - coalesce(clocks.offset_ns, 0) - coalesce(
-        round(clocks.drift_ppb * (events.start_ns + events.duration_ns - clocks.reference_ns) / 1e9), 0
-    )::BIGINT AS end_ns,
+    aligned_ns(events.start_ns, coalesce(clocks.offset_ns, 0), clocks.drift_ppb, clocks.reference_ns) AS start_ns,
+    aligned_ns(
+        events.start_ns + events.duration_ns, coalesce(clocks.offset_ns, 0), clocks.drift_ppb, clocks.reference_ns
+    ) AS end_ns,
     events.category,
     events.kind,
     events.name,

@@ -51,10 +51,8 @@ slices AS (
 SELECT
     slices.from_ns,
     slices.to_ns,
-    slices.from_ns - coalesce(clocks.offset_ns, 0)
-    - coalesce(round(clocks.drift_ppb * (slices.from_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
-    slices.to_ns - coalesce(clocks.offset_ns, 0)
-    - coalesce(round(clocks.drift_ppb * (slices.to_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS end_ns
+    aligned_ns(slices.from_ns, coalesce(clocks.offset_ns, 0), clocks.drift_ppb, clocks.reference_ns) AS start_ns,
+    aligned_ns(slices.to_ns, coalesce(clocks.offset_ns, 0), clocks.drift_ppb, clocks.reference_ns) AS end_ns
 FROM slices
 LEFT JOIN rank_clocks AS clocks ON clocks.run = $run AND clocks.rank = $rank::INTEGER
 ORDER BY slices.slice

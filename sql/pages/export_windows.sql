@@ -13,10 +13,8 @@
 -- How: Parameters: $run, $rank, $first_step, $last_step.
 SELECT
     windows.step,
-    windows.start_ns - coalesce(clocks.offset_ns, 0)
-    - coalesce(round(clocks.drift_ppb * (windows.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
-    windows.end_ns - coalesce(clocks.offset_ns, 0)
-    - coalesce(round(clocks.drift_ppb * (windows.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS end_ns,
+    aligned_ns(windows.start_ns, coalesce(clocks.offset_ns, 0), clocks.drift_ppb, clocks.reference_ns) AS start_ns,
+    aligned_ns(windows.end_ns, coalesce(clocks.offset_ns, 0), clocks.drift_ppb, clocks.reference_ns) AS end_ns,
     windows.compute_ns,
     windows.exposed_comm_ns,
     windows.exposed_copy_ns,

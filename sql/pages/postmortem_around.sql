@@ -26,10 +26,8 @@ aligned AS (
         events.category,
         events.name,
         events.duration_ns,
-        events.start_ns - clock.shift_ns
-        - round(clock.drift_ppb * (events.start_ns - clock.reference_ns) / 1e9)::BIGINT AS from_ns,
-        events.start_ns + events.duration_ns - clock.shift_ns
-        - round(clock.drift_ppb * (events.start_ns + events.duration_ns - clock.reference_ns) / 1e9)::BIGINT AS left_ns
+        aligned_ns(events.start_ns, clock.shift_ns, clock.drift_ppb, clock.reference_ns) AS from_ns,
+        aligned_ns(events.start_ns + events.duration_ns, clock.shift_ns, clock.drift_ppb, clock.reference_ns) AS left_ns
     FROM events
     CROSS JOIN clock
     WHERE events.run = $run

@@ -47,10 +47,8 @@ aligned AS (
             WHEN events.category = 'annotation' AND events.kind IS NULL THEN 'ranges'
             ELSE 'calls'
         END AS shows,
-        events.start_ns - clock.shift_ns
-        - round(clock.drift_ppb * (events.start_ns - clock.reference_ns) / 1e9)::BIGINT AS arrival_ns,
-        events.start_ns + events.duration_ns - clock.shift_ns
-        - round(clock.drift_ppb * (events.start_ns + events.duration_ns - clock.reference_ns) / 1e9)::BIGINT AS left_ns,
+        aligned_ns(events.start_ns, clock.shift_ns, clock.drift_ppb, clock.reference_ns) AS arrival_ns,
+        aligned_ns(events.start_ns + events.duration_ns, clock.shift_ns, clock.drift_ppb, clock.reference_ns) AS left_ns,
         clock.zero_ns
     FROM events
     CROSS JOIN clock

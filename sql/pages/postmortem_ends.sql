@@ -68,8 +68,7 @@ ended AS (
         max(stepped.last_step) OVER () AS final_step,
         CASE
             WHEN clocked.n_clocks = 1
-                THEN worked.last_own_ns - coalesce(clocked.offset_ns, 0)
-                    - coalesce(round(clocked.drift_ppb * (worked.last_own_ns - clocked.reference_ns) / 1e9), 0)::BIGINT
+                THEN aligned_ns(worked.last_own_ns, coalesce(clocked.offset_ns, 0), clocked.drift_ppb, clocked.reference_ns)
         END AS last_ns
     FROM last_dumps
     LEFT JOIN worked ON last_dumps.rank = worked.work_rank

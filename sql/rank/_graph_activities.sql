@@ -39,12 +39,9 @@ aligned AS (
         blockers.step,
         blockers.precedence,
         blockers.lane,
-        blockers.start_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (blockers.start_ns - clock.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
-        blockers.end_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (blockers.end_ns - clock.reference_ns) / 1e9), 0)::BIGINT AS end_ns,
-        blockers.launch_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (blockers.launch_ns - clock.reference_ns) / 1e9), 0)::BIGINT AS launch_ns,
+        aligned_ns(blockers.start_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS start_ns,
+        aligned_ns(blockers.end_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS end_ns,
+        aligned_ns(blockers.launch_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS launch_ns,
         blockers.launch_ns AS host_ns,
         blockers.wait_no,
         blockers.blocker,

@@ -87,11 +87,8 @@ instants AS (
 aligned AS (
     SELECT
         instants.*,
-        instants.own_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (instants.own_ns - clock.reference_ns) / 1e9), 0)::BIGINT AS at_ns,
-        instants.released_ns - clock.offset_ns
-        - coalesce(round(clock.drift_ppb * (instants.released_ns - clock.reference_ns) / 1e9), 0)::BIGINT
-            AS released_at_ns
+        aligned_ns(instants.own_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS at_ns,
+        aligned_ns(instants.released_ns, clock.offset_ns, clock.drift_ppb, clock.reference_ns) AS released_at_ns
     FROM instants
     CROSS JOIN clock
 ),

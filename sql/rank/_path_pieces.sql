@@ -37,7 +37,7 @@ own AS (
         aligned_ns,
         min(own_ns) AS own_ns
     FROM guessed
-    WHERE own_ns - offset_ns - coalesce(round(drift_ppb * (own_ns - reference_ns) / 1e9), 0)::BIGINT >= aligned_ns
+    WHERE aligned_ns(own_ns, offset_ns, drift_ppb, reference_ns) >= aligned_ns
     GROUP BY aligned_ns
 )
 

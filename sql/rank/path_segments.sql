@@ -34,15 +34,11 @@ aligned AS (
         coalesce(parts.call, named.name, event_names.event_name, '(no event)') AS name,
         CASE
             WHEN parts.start_ns = pieces.low_ns THEN pieces.start_ns
-            ELSE
-                parts.start_ns - clocks.offset_ns
-                - coalesce(round(clocks.drift_ppb * (parts.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT
+            ELSE aligned_ns(parts.start_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns)
         END AS start_ns,
         CASE
             WHEN parts.end_ns = pieces.high_ns THEN pieces.end_ns
-            ELSE
-                parts.end_ns - clocks.offset_ns
-                - coalesce(round(clocks.drift_ppb * (parts.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT
+            ELSE aligned_ns(parts.end_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns)
         END AS end_ns,
         CASE WHEN pieces.is_comm AND NOT pieces.is_matched THEN 'peer not recorded' ELSE 'ok' END AS verdict
     FROM _path_parts AS parts

@@ -206,8 +206,7 @@ completed AS (
         scenarios.scenario,
         NULL AS source,
         (SELECT rank::BIGINT << 41 FROM context) + (3::BIGINT << 38) + places.place AS node,
-        firsts.start_ns - clocks.offset_ns
-        - coalesce(round(clocks.drift_ppb * (firsts.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS cost_ns,
+        aligned_ns(firsts.start_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS cost_ns,
         places.step
     FROM (
         SELECT

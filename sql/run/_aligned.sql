@@ -33,10 +33,8 @@ SELECT
     members.dtype,
     members.n_bytes,
     members.activity_no,
-    members.arrival_ns - clocks.offset_ns
-    - coalesce(round(clocks.drift_ppb * (members.arrival_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS arrival_ns,
-    members.end_ns - clocks.offset_ns
-    - coalesce(round(clocks.drift_ppb * (members.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS end_ns,
+    aligned_ns(members.arrival_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS arrival_ns,
+    aligned_ns(members.end_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS end_ns,
     members.exposed_ns,
     clocks.residual_ns
 FROM _members AS members

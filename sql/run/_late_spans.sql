@@ -63,8 +63,7 @@ roots AS (
 own AS (
     SELECT
         others.instance_no,
-        chains.root_ns - clocks.offset_ns
-        - coalesce(round(clocks.drift_ppb * (chains.root_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS left_ns
+        aligned_ns(chains.root_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS left_ns
     FROM others
     JOIN rank_chains AS chains ON others.last_rank = chains.rank AND others.last_no = chains.activity_no
     JOIN rank_clocks AS clocks ON chains.rank = clocks.rank

@@ -25,8 +25,7 @@ WITH windows AS (
         windows.idle_host_ns + windows.idle_launch_ns + windows.idle_other_ns + windows.hidden_host_ns AS host_ns,
         windows.idle_sync_ns,
         windows.exposed_copy_ns,
-        windows.start_ns - clocks.offset_ns
-        - coalesce(round(clocks.drift_ppb * (windows.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
+        aligned_ns(windows.start_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS start_ns,
         coalesce(
             lag(windows.step) OVER (PARTITION BY windows.rank, windows.capture ORDER BY windows.step) IS NULL, TRUE
         ) AS is_first

@@ -19,10 +19,8 @@ WITH aligned AS (
         windows.capture,
         windows.step,
         windows.verdict,
-        windows.start_ns - clocks.offset_ns
-        - coalesce(round(clocks.drift_ppb * (windows.start_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS start_ns,
-        windows.end_ns - clocks.offset_ns
-        - coalesce(round(clocks.drift_ppb * (windows.end_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS end_ns
+        aligned_ns(windows.start_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS start_ns,
+        aligned_ns(windows.end_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS end_ns
     FROM rank_windows AS windows
     JOIN rank_clocks AS clocks ON windows.rank = clocks.rank
 ),

@@ -21,8 +21,7 @@ WITH RECURSIVE chains AS MATERIALIZED (
         chains.step AS chain_step,
         chains.activity_no AS chain_no,
         chains.root_no,
-        chains.root_ns - clocks.offset_ns
-        - coalesce(round(clocks.drift_ppb * (chains.root_ns - clocks.reference_ns) / 1e9), 0)::BIGINT AS root_ns
+        aligned_ns(chains.root_ns, clocks.offset_ns, clocks.drift_ppb, clocks.reference_ns) AS root_ns
     FROM rank_chains AS chains
     JOIN rank_clocks AS clocks ON chains.rank = clocks.rank
     WHERE chains.activity_no IS NULL

@@ -1,11 +1,11 @@
 """Mutants of the shipped SQL: how many of them some test catches.
 
-Run as `python tests/bench/mutants.py [--mutants 200] [--seed 1] [--processes 2] [RELATION ...]`. A mutant is one
-relation with one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for max, a
-FILTER or a DISTINCT gone, a LEFT join made INNER, plus for minus. It is caught where a test fails, or takes longer than
-`--limit` seconds. Each runs in a process of its own in which the catalogue holds the mutant, on the test files that
-evaluate its relation, the quickest first. Survivors are printed with what was changed; some mean the same as what is
-shipped.
+Run as `python tests/bench/mutants.py [--mutants 200] [--seed 1] [--processes 2] [NAME ...]`. A mutant is one
+relation or macro with one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for
+max, a FILTER or a DISTINCT gone, a LEFT join made INNER, plus for minus. It is caught where a test fails, or takes
+longer than `--limit` seconds. Each runs in a process of its own in which the catalogue holds the mutant, on the test
+files that evaluate its relation, or one that calls its macro, the quickest first. Survivors are printed with what was
+changed; some mean the same as what is shipped.
 
 Which files evaluate which relation is found first, by running each once with the shipped SQL; a file that fails then is
 left out and named.
@@ -34,7 +34,7 @@ import duckdb
 import pytest
 
 from longpole import catalog
-from longpole.catalog import Relation
+from longpole.catalog import Macro, Relation
 
 TESTS = Path(__file__).parents[1]
 
@@ -87,9 +87,9 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One relation with one change; `change` says which, in SQL."""
+    """One relation or macro with one change; `change` says which, in SQL."""
 
-    relation: str
+    name: str
     kind: str
     change: str
     sql: str
@@ -115,9 +115,10 @@ class _Seen(Relation):
         return object.__getattribute__(self, name)
 
 
-def mutants_of(relation: Relation, con: duckdb.DuckDBPyConnection) -> list[Mutant]:
-    """Return every mutant of a relation, in the order of its SQL."""
-    row = con.execute("SELECT json_serialize_sql($1)", [relation.sql]).fetchone()
+def mutants_of(shared: Relation | Macro, con: duckdb.DuckDBPyConnection) -> list[Mutant]:
+    """Return every mutant of a relation or a macro, in the order of its SQL."""
+    before = "SELECT " if isinstance(shared, Macro) else ""
+    row = con.execute("SELECT json_serialize_sql($1)", [before + shared.sql]).fetchone()
     assert row is not None
     tree: Node = json.loads(row[0])
     found: list[Mutant] = []
@@ -125,14 +126,14 @@ def mutants_of(relation: Relation, con: duckdb.DuckDBPyConnection) -> list[Mutan
     def written() -> str:
         text = con.execute("SELECT json_deserialize_sql($1)", [json.dumps(tree)]).fetchone()
         assert text is not None
-        return str(text[0])
+        return str(text[0]).removeprefix(before)
 
     shipped = written()
     for kind, change in _changes(tree):
         undo = change()
         sql = written()
         undo()
-        found.append(Mutant(relation.name, kind, _difference(shipped, sql), sql))
+        found.append(Mutant(shared.name, kind, _difference(shipped, sql), sql))
     return found
 
 
@@ -254,7 +255,8 @@ def _probe(file: str, out: Path) -> None:
 
 
 def _try(mutant: Mutant, files: Sequence[str], limit_s: int) -> None:
-    catalog.relations()[mutant.relation] = replace(catalog.relations()[mutant.relation], sql=mutant.sql)
+    of: dict[str, Any] = catalog.macros() if mutant.name in catalog.macros() else catalog.relations()
+    of[mutant.name] = replace(of[mutant.name], sql=mutant.sql)
     sys.exit(_pytest(files, limit_s))
 
 
@@ -275,7 +277,7 @@ def _in_turn(tasks: Sequence[Any], n_processes: int, work: Callable[[Any], Any])
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("relations", nargs="*")
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
@@ -283,8 +285,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--files", nargs="*", default=FILES)
     parser.add_argument("--map", type=Path, help="keeps which files evaluate what, for the next time")
     told = parser.parse_args(arguments)
-    chosen = [r for r in catalog.relations().values() if r.folder in FOLDERS]
-    chosen = [r for r in chosen if not told.relations or r.name in told.relations]
+    macros = catalog.macros().values()
+    all_of: list[Relation | Macro] = [*macros, *(r for r in catalog.relations().values() if r.folder in FOLDERS)]
+    chosen = [r for r in all_of if not told.names or r.name in told.names]
 
     if told.map and told.map.exists():
         readers: dict[str, list[tuple[float, str]]] = json.loads(told.map.read_text())
@@ -292,12 +295,16 @@ def main(arguments: Sequence[str]) -> int:
         readers = _readers(told.files, told.processes)
         if told.map:
             told.map.write_text(json.dumps(readers))
+    for macro in macros:
+        callers = [r.name for r in catalog.relations().values() if f"{macro.name}(" in r.sql]
+        of_callers = {file: (s, file) for name in callers for s, file in readers.get(name, [])}
+        readers[macro.name] = [(0.0, str(TESTS / "sql" / "test_macros.py")), *of_callers.values()]
     con = duckdb.connect()
     drawn = _drawn([mutants_of(r, con) for r in chosen], told.mutants, random.Random(told.seed))  # noqa: S311 - the same mutants again, not secrets
     con.close()
 
     def judged(mutant: Mutant) -> Verdict:
-        files = [file for _, file in sorted(readers.get(mutant.relation, []))]
+        files = [file for _, file in sorted(readers.get(mutant.name, []))]
         if not files:
             return Verdict(mutant, "untested", 0.0)
         status, seconds = _forked(_try, mutant, files, told.limit)
@@ -308,7 +315,7 @@ def main(arguments: Sequence[str]) -> int:
     for verdict in _in_turn(drawn, told.processes, judged):
         counts[verdict.mutant.kind][verdict.outcome] += 1
         if verdict.outcome != "caught":
-            print(f"{verdict.outcome}: {verdict.mutant.relation} {verdict.mutant.change}", flush=True)
+            print(f"{verdict.outcome}: {verdict.mutant.name} {verdict.mutant.change}", flush=True)
     outcomes = ("caught", "too slow", "survived", "untested")
     print(f"{'mutants':20}" + "".join(f"{o:>10}" for o in outcomes))
     for kind, found in sorted(counts.items()):

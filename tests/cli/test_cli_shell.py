@@ -55,6 +55,7 @@ def test_the_client_gets_every_view_but_events(store: Store, seen: Path, capsys:
         assert set(public_views()) - shown == {"events", "memory_events"}
         steps = con.sql("SELECT run, step, duration_ns FROM steps ORDER BY run, step").fetchall()
         changes = con.sql("SELECT change_ns FROM run_changes WHERE dimension = 'step' ORDER BY change_ns").fetchall()
+        assert con.sql("SELECT aligned_ns(1000, 300, NULL, NULL)").fetchall() == [(700,)]
         comments = con.sql("SELECT comment FROM duckdb_tables() WHERE table_name = 'steps'").fetchall()
     assert steps[:1] + steps[4:5] == [("worked", 10, 750_000_000), ("worked-contended", 10, 780_000_000)]
     assert changes == [(-30_000_000,), (30_000_000,)]

@@ -28,6 +28,7 @@ VIEWS = (
 def views(**rows: list[Row]) -> duckdb.DuckDBPyConnection:
     """Return a connection with the views that a post-mortem reads, these rows of run `r` in them."""
     con = duckdb.connect()
+    catalog.load_macros(con)
     known = catalog.relations()
     for name in VIEWS:
         columns = {"run": "VARCHAR", **({"rank": "INTEGER"} if name == "events" else {})}

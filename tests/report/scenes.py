@@ -96,6 +96,7 @@ _TINY_PATH = [
 def views() -> duckdb.DuckDBPyConnection:
     """Return a connection with every view of a session, all of them empty."""
     con = duckdb.connect()
+    catalog.load_macros(con)
     con.execute(_VIEWS)
     for name in _EMPTY:
         columns = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)

@@ -23,6 +23,7 @@ Row = dict[str, Any]
 def _views(**rows: list[Row]) -> duckdb.DuckDBPyConnection:
     """Return a connection with the views that explain reads, these rows of run `r` in them."""
     con = duckdb.connect()
+    catalog.load_macros(con)
     known = catalog.relations()
     for name in (
         "steps",
