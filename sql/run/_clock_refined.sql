@@ -75,11 +75,7 @@ seen AS (
         errors.unit,
         any_value(slopes.slope) AS slope,
         max(errors.x_ns) - min(errors.x_ns) AS span_ns,
-        greatest(
-            3 * (1 + pow(6 * (kurtosis_pop(errors.x_ns) + 3) / count(*), 2)),
-            4 * 1.4826 * (max(errors.x_ns) - min(errors.x_ns))
-            / (sqrt(count(*)) * nullif(stddev_pop(errors.x_ns), 0))
-        ) * greatest(mad(errors.error_ns - slopes.slope * errors.x_ns), any_value(rounded_ns)) AS visible_ns
+        visible_rise_ns(errors.x_ns, errors.error_ns - slopes.slope * errors.x_ns, rounded_ns) AS visible_ns
     FROM errors
     JOIN slopes ON errors.unit = slopes.unit
     CROSS JOIN params

@@ -71,11 +71,7 @@ seen AS (
         differences.unit,
         any_value(slopes.slope) AS slope,
         max(differences.x_ns) - min(differences.x_ns) AS span_ns,
-        greatest(
-            3 * (1 + pow(6 * (kurtosis_pop(differences.x_ns) + 3) / count(*), 2)),
-            4 * 1.4826 * (max(differences.x_ns) - min(differences.x_ns))
-            / (sqrt(count(*)) * nullif(stddev_pop(differences.x_ns), 0))
-        ) * greatest(mad(differences.d_ns - slopes.slope * differences.x_ns), any_value(rounded_ns)) AS visible_ns
+        visible_rise_ns(differences.x_ns, differences.d_ns - slopes.slope * differences.x_ns, rounded_ns) AS visible_ns
     FROM differences
     JOIN slopes ON differences.base = slopes.base AND differences.unit = slopes.unit
     CROSS JOIN params

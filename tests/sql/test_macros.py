@@ -56,6 +56,28 @@ def test_columns_named_as_the_parameters_are_taken_for_what_they_are_given_as() 
     assert connection().execute(f"SELECT {asked} FROM ({clock})").fetchall() == [(100 - 10 - 70, 30 - 100 - 20)]
 
 
+@pytest.mark.parametrize(
+    ("errors", "rounded_ns", "visible_ns"),
+    [
+        # Standing at 0, 100, 200, 300: kurtosis 1.64, standard deviation 111.8, so at most
+        # 3 * (1 + (6 * 1.64 / 4)^2) = 21.16 and 4 * 1.4826 * 300 / (2 * 111.8) = 7.96 median deviations.
+        ((-10.0, 10.0, -10.0, 10.0), 1.0, 211.55),
+        ((-10.0, 10.0, -10.0, 1e9), 1.0, 211.55),
+        ((0.0, 0.0, 0.0, 0.0), 1.0, 21.155),
+    ],
+)
+def test_a_rise_that_scatter_does_not_make(errors: tuple[float, ...], rounded_ns: float, visible_ns: float) -> None:
+    asked = "SELECT visible_rise_ns(100.0 * i, $1[i]::DOUBLE, $2::DOUBLE) FROM range(1, len($1::DOUBLE[]) + 1) AS t (i)"
+    ((found,),) = connection().execute(asked, [list(errors), rounded_ns]).fetchall()
+    assert found == pytest.approx(visible_ns, rel=1e-4)
+
+
+def test_many_points_show_a_rise_of_a_few_deviations() -> None:
+    asked = "SELECT visible_rise_ns(i::DOUBLE, 10 * (-1) ** i, 1.0::DOUBLE) FROM range(10000) AS t (i)"
+    ((found,),) = connection().execute(asked).fetchall()
+    assert found == pytest.approx(30, rel=1e-3)
+
+
 @EVERY
 def test_the_header_says_what_a_macro_takes_and_returns(name: str) -> None:
     macro = MACROS[name]
