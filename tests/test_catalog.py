@@ -551,12 +551,14 @@ def test_a_fingerprint_follows_the_sql_and_not_the_header(monkeypatch: pytest.Mo
 
 def test_a_fingerprint_follows_every_macro(monkeypatch: pytest.MonkeyPatch) -> None:
     as_is = catalog.fingerprint.__wrapped__("steps")
-    macro = catalog.macros()["aligned_ns"]
+    known = catalog.macros()
+    macro = known["aligned_ns"]
     turned = dataclasses.replace(macro, parameters=macro.parameters[::-1])
     for changed in (dataclasses.replace(macro, sql=macro.sql + " + 1"), turned):
-        monkeypatch.setattr(catalog, "macros", lambda of=changed: {"aligned_ns": of})
+        monkeypatch.setattr(catalog, "macros", lambda of=changed: {**known, "aligned_ns": of})
         assert catalog.fingerprint.__wrapped__("steps") != as_is
-    monkeypatch.setattr(catalog, "macros", lambda: {"aligned_ns": dataclasses.replace(macro, meaning="An instant.")})
+    reworded = dataclasses.replace(macro, meaning="An instant.")
+    monkeypatch.setattr(catalog, "macros", lambda: {**known, "aligned_ns": reworded})
     assert catalog.fingerprint.__wrapped__("steps") == as_is
 
 
