@@ -549,7 +549,7 @@ def test_a_fingerprint_follows_the_sql_and_not_the_header(monkeypatch: pytest.Mo
     assert re.fullmatch(r"[0-9a-f]{16}", as_is)
 
 
-def test_a_fingerprint_follows_every_macro(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_follows_the_macros_that_its_relations_call(monkeypatch: pytest.MonkeyPatch) -> None:
     as_is = catalog.fingerprint.__wrapped__("steps")
     known = catalog.macros()
     macro = known["aligned_ns"]
@@ -557,6 +557,7 @@ def test_a_fingerprint_follows_every_macro(monkeypatch: pytest.MonkeyPatch) -> N
     for changed in (dataclasses.replace(macro, sql=macro.sql + " + 1"), turned):
         monkeypatch.setattr(catalog, "macros", lambda of=changed: {**known, "aligned_ns": of})
         assert catalog.fingerprint.__wrapped__("steps") != as_is
+        assert catalog.fingerprint.__wrapped__("dump") == catalog.fingerprint("dump")
     reworded = dataclasses.replace(macro, meaning="An instant.")
     monkeypatch.setattr(catalog, "macros", lambda: {**known, "aligned_ns": reworded})
     assert catalog.fingerprint.__wrapped__("steps") == as_is

@@ -390,11 +390,13 @@ def data_names() -> list[str]:
 
 @functools.cache
 def fingerprint(*scopes: Scope) -> str:
-    """Return a hash of the SQL of these scopes, of all macros and all data: what other SQL made is made anew."""
+    """Return a hash of the SQL of these scopes, its macros and all data: what other SQL made is made anew."""
     digest = hashlib.sha256()
+    chosen = ordered(("lib", *scopes))
     for macro in macros().values():
-        digest.update(f"{macro.name}\0{[p.name for p in macro.parameters]}\0{macro.sql}\0".encode())
-    for relation in ordered(("lib", *scopes)):
+        if any(f"{macro.name}(" in relation.sql for relation in chosen):
+            digest.update(f"{macro.name}\0{[p.name for p in macro.parameters]}\0{macro.sql}\0".encode())
+    for relation in chosen:
         digest.update(f"{relation.name}\0{relation.sql}\0".encode())
     for entry in sorted(_folder("data"), key=lambda e: e.name):
         if entry.name.endswith(".csv"):

@@ -35,7 +35,7 @@ binned AS (
     SELECT
         capture,
         step,
-        place // ((n_steps + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin
+        step_bin(place, n_steps, $max_bins::BIGINT) AS bin
     FROM step_order
     WHERE run = $run
 )

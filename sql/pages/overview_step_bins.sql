@@ -65,7 +65,7 @@ binned AS (
         places.capture,
         places.step,
         places.place,
-        places.place // ((places.n_steps + $max_bins::BIGINT - 1) // $max_bins::BIGINT) AS bin,
+        step_bin(places.place, places.n_steps, $max_bins::BIGINT) AS bin,
         coalesce(run_steps.duration_ns, mean_windows.window_ns) AS step_ns,
         run_steps.duration_ns IS NULL AND mean_windows.window_ns IS NOT NULL AS is_mean_window
     FROM step_order AS places

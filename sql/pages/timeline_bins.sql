@@ -24,7 +24,7 @@ WITH timed AS (
 placed AS (
     SELECT
         *,
-        (row_number() OVER (ORDER BY step) - 1) // greatest(1, (count(*) OVER () + $max_bins - 1) // $max_bins) AS bin
+        step_bin(row_number() OVER (ORDER BY step) - 1, count(*) OVER (), $max_bins::BIGINT) AS bin
     FROM timed
 )
 

@@ -72,6 +72,21 @@ def test_a_rise_that_scatter_does_not_make(errors: tuple[float, ...], rounded_ns
     assert found == pytest.approx(visible_ns, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("n_steps", "most_bins", "bins"),
+    [
+        (4, 4, [0, 1, 2, 3]),
+        (5, 4, [0, 0, 1, 1, 2]),
+        (8, 4, [0, 0, 1, 1, 2, 2, 3, 3]),
+        (9, 4, [0, 0, 0, 1, 1, 1, 2, 2, 2]),
+        (1, 240, [0]),
+    ],
+)
+def test_the_column_of_a_step(n_steps: int, most_bins: int, bins: list[int]) -> None:
+    asked = "SELECT step_bin(place, $1::BIGINT, $2::BIGINT) FROM range($1::BIGINT) AS t (place) ORDER BY place"
+    assert [bin for (bin,) in connection().execute(asked, [n_steps, most_bins]).fetchall()] == bins
+
+
 def test_many_points_show_a_rise_of_a_few_deviations() -> None:
     asked = "SELECT visible_rise_ns(i::DOUBLE, 10 * (-1) ** i, 1.0::DOUBLE) FROM range(10000) AS t (i)"
     ((found,),) = connection().execute(asked).fetchall()
