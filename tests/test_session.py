@@ -426,6 +426,23 @@ def test_what_is_no_select_is_refused_in_words(session: Session, sql: str, fact:
 @pytest.mark.parametrize(
     "sql",
     [
+        "WITH gone AS (DELETE FROM told_gates RETURNING *) FROM gone",
+        "EXPLAIN ANALYZE DELETE FROM told_runs",
+        "EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1",
+    ],
+)
+def test_a_select_that_writes_within_is_refused_and_the_session_goes_on(session: Session, sql: str) -> None:
+    before = rows(session, "FROM told_runs")
+    with pytest.raises(LongpoleError) as caught:
+        rows(session, sql)
+    assert "transaction is launched in read-only mode" in caught.value.fact
+    assert caught.value.cure == "The session is read-only: write one SELECT."
+    assert rows(session, "FROM told_runs") == before != []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
         "FROM steps",
         "TABLE steps",
         "VALUES (1)",

@@ -119,6 +119,7 @@ class Session:
             kind = _kind(statements[0])
             if kind not in _ANSWERED:
                 raise UsageError(f"{kind} is not answered here: the store is read-only", "Write one SELECT.")
+            self._begin()
             relation = self.con.sql(text, params=parameters or {})
         assert relation is not None
         return relation
@@ -164,6 +165,7 @@ class Session:
         try:
             yield
         except duckdb.Error as error:
+            self._begin()
             raise LongpoleError(f"the query failed: {printable(str(error))}", self._cure(error)) from error
 
     def _cure(self, error: duckdb.Error) -> str:
@@ -173,6 +175,8 @@ class Session:
             return "`longpole views NAME` lists a view's columns."
         if isinstance(error, duckdb.OutOfMemoryException):
             return _MORE_MEMORY
+        if isinstance(error, duckdb.TransactionException):
+            return "The session is read-only: write one SELECT."
         if isinstance(error, duckdb.PermissionException) or "file system operations are disabled" in str(error):
             return "A query reads the views and nothing else."
         if "reading the stream registered" in str(error):  # DuckDB's words for a file that pyarrow could not read
@@ -204,6 +208,13 @@ class Session:
         self.con.execute(f"SET memory_limit = '{min(int(memory), _MOST_MEMORY)}B'")
         self.con.execute("SET enable_external_access = false")
         self.con.execute("SET lock_configuration = true")
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a transaction that cannot write: a SELECT may hold a DELETE. An error ends the one before for good."""
+        with contextlib.suppress(duckdb.TransactionException):  # there is none yet
+            self.con.execute("ROLLBACK")
+        self.con.execute("BEGIN TRANSACTION READ ONLY")
 
     def _add_view(
         self, store: Store, manifests: Sequence[Manifest], relation: catalog.Relation, filesystem: FileSystem
