@@ -28,7 +28,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -273,9 +273,9 @@ def _forked(target: Callable[..., None], *args: Any) -> tuple[int, float]:
     return process.exitcode, time.monotonic() - start
 
 
-def _in_turn(tasks: Sequence[Any], n_processes: int, work: Callable[[Any], Any]) -> Iterator[Any]:
+def _as_done(tasks: Sequence[Any], n_processes: int, work: Callable[[Any], Any]) -> Iterator[Any]:
     with ThreadPoolExecutor(n_processes) as pool:
-        yield from pool.map(work, tasks)
+        yield from (done.result() for done in as_completed(pool.submit(work, task) for task in tasks))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -315,7 +315,7 @@ def main(arguments: Sequence[str]) -> int:
         return Verdict(mutant, outcome, seconds)
 
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for verdict in _in_turn(drawn, told.processes, judged):
+    for verdict in _as_done(drawn, told.processes, judged):
         counts[verdict.mutant.kind][verdict.outcome] += 1
         if verdict.outcome != "caught":
             print(f"{verdict.outcome}: {verdict.mutant.name} {verdict.mutant.change}", flush=True)
@@ -340,7 +340,7 @@ def _readers(names: Sequence[str], n_processes: int) -> dict[str, list[tuple[flo
             out = Path(folder) / f"{place}.json"
             return files[place], out, _forked(_probe, files[place], out)[0]
 
-        for file, out, status in _in_turn(range(len(files)), n_processes, probed):
+        for file, out, status in _as_done(range(len(files)), n_processes, probed):
             if not out.exists():
                 print(f"left out, ended with {status}: {file}", flush=True)
                 continue
