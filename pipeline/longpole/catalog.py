@@ -129,6 +129,10 @@ class Macro:
     how: str
     sql: str
 
+    def is_called_by(self, relation: Relation) -> bool:
+        """Whether the relation's SQL calls it."""
+        return f"{self.name}(" in relation.sql
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -394,7 +398,7 @@ def fingerprint(*scopes: Scope) -> str:
     digest = hashlib.sha256()
     chosen = ordered(("lib", *scopes))
     for macro in macros().values():
-        if any(f"{macro.name}(" in relation.sql for relation in chosen):
+        if any(map(macro.is_called_by, chosen)):
             digest.update(f"{macro.name}\0{[p.name for p in macro.parameters]}\0{macro.sql}\0".encode())
     for relation in chosen:
         digest.update(f"{relation.name}\0{relation.sql}\0".encode())

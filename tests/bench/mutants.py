@@ -299,7 +299,7 @@ def main(arguments: Sequence[str]) -> int:
         if told.map:
             told.map.write_text(json.dumps(readers))
     for macro in macros:
-        callers = [r.name for r in catalog.relations().values() if f"{macro.name}(" in r.sql]
+        callers = [r.name for r in filter(macro.is_called_by, catalog.relations().values())]
         of_callers = {file: (s, file) for name in callers for s, file in readers.get(name, [])}
         readers[macro.name] = [(0.0, str(TESTS / "sql" / "test_macros.py")), *of_callers.values()]
     con = duckdb.connect()

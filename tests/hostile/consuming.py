@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hostile.seeds import Seed
 from longpole import flights, telemetry, timelines
 from longpole.errors import LongpoleError
 from longpole.events import RAW_SCHEMA, DumpFacts
@@ -52,6 +53,13 @@ def consume(path: Path) -> Outcome:
             assert error.fact.strip(), "an error says what is wrong"
             assert len(str(error)) < 10_000, "an error fits on a screen"
             return Outcome(error=error.fact)
+
+
+def consumed(folder: Path, seed: Seed, data: bytes) -> Outcome:
+    """Consume these bytes as a file of the seed's name."""
+    path = folder / seed.file
+    path.write_bytes(data)
+    return consume(path)
 
 
 def _events(path: Path) -> Outcome:

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostile import mutations
-from hostile.consuming import Outcome, consume
-from hostile.seeds import Seed, case, mutated, seeds
+from hostile.consuming import consumed
+from hostile.seeds import case, mutated, seeds
 
 N_CASES = int(os.environ.get("LONGPOLE_FUZZ_CASES", "8"))
 
@@ -30,12 +30,6 @@ def for_each(check: Callable[[int], None], n_cases: int = N_CASES) -> None:
     settings(max_examples=n_cases, deadline=None, derandomize=True, database=None, suppress_health_check=slow)(
         given(number=numbers)(check)
     )()
-
-
-def consumed(folder: Path, seed: Seed, data: bytes) -> Outcome:
-    path = folder / seed.file
-    path.write_bytes(data)
-    return consume(path)
 
 
 @pytest.mark.parametrize("name", sorted(seeds()))

@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from hostile import mutations
-from hostile.consuming import consume
+from hostile.consuming import consumed
 from hostile.seeds import Seed, case, mutated
-
-TRACES = Path(__file__).parents[3] / "shared" / "traces"
 
 N_CASES = int(os.environ.get("LONGPOLE_FUZZ_CASES", "3"))
 N_EVENTS = 1_500
@@ -51,11 +49,9 @@ OTHERS = {
 
 
 @cache
-def seed(name: str) -> Seed:
+def seed(traces: Path, name: str) -> Seed:
     """Return the dump, of a trace some of its events."""
-    path = TRACES / name
-    if not path.exists():
-        pytest.skip(f"{name} is not beside the checkout")
+    path = traces / name
     data = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     if name in OTHERS:
         return Seed(path.name.removesuffix(".gz"), data, OTHERS[name])
@@ -67,11 +63,12 @@ def seed(name: str) -> Seed:
 
 @pytest.mark.parametrize("name", [*KINETO, *OTHERS])
 @pytest.mark.parametrize("number", range(N_CASES))
-def test_a_damaged_real_dump_is_refused_or_read_and_adds_up(tmp_path: Path, name: str, number: int) -> None:
-    path = tmp_path / seed(name).file
-    path.write_bytes(mutated(seed(name), case(name, number), tmp_path))
+def test_a_damaged_real_dump_is_refused_or_read_and_adds_up(
+    traces: Path, tmp_path: Path, name: str, number: int
+) -> None:
+    whole = seed(traces, name)
 
-    found = consume(path)
+    found = consumed(tmp_path, whole, mutated(whole, case(name, number), tmp_path))
 
     skipped = found.facts.n_skipped if found.facts else 0
     assert found.error or found.n_events == found.n_stored + found.n_dropped + skipped
@@ -79,20 +76,21 @@ def test_a_damaged_real_dump_is_refused_or_read_and_adds_up(tmp_path: Path, name
 
 @pytest.mark.parametrize("name", KINETO)
 @pytest.mark.parametrize("number", range(N_CASES))
-def test_every_event_of_a_real_trace_with_odd_values_is_accounted_for(tmp_path: Path, name: str, number: int) -> None:
-    data, n_events = mutations.trace(seed(name).data, case(name, number))
-    path = tmp_path / seed(name).file
-    path.write_bytes(data)
+def test_every_event_of_a_real_trace_with_odd_values_is_accounted_for(
+    traces: Path, tmp_path: Path, name: str, number: int
+) -> None:
+    whole = seed(traces, name)
 
-    assert consume(path).n_events == n_events
+    data, n_events = mutations.trace(whole.data, case(name, number))
+
+    assert consumed(tmp_path, whole, data).n_events == n_events
 
 
 @pytest.mark.parametrize("name", KINETO)
-def test_what_is_taken_of_a_real_trace_is_whole_before(tmp_path: Path, name: str) -> None:
-    path = tmp_path / seed(name).file
-    path.write_bytes(seed(name).data)
+def test_what_is_taken_of_a_real_trace_is_whole_before(traces: Path, tmp_path: Path, name: str) -> None:
+    whole = seed(traces, name)
 
-    found = consume(path)
+    found = consumed(tmp_path, whole, whole.data)
 
     assert (found.error, found.n_dropped) == (None, 0)
     assert found.n_stored >= 40
