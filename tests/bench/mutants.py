@@ -2,10 +2,14 @@
 
 Run as `python tests/bench/mutants.py [--mutants 200] [--seed 1] [--processes 2] [NAME ...]`. A mutant is one
 relation or macro with one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for
-max, a FILTER or a DISTINCT gone, a LEFT join made INNER, plus for minus. Each runs in a process of its own in which the
-catalogue holds the mutant, on the test files that evaluate its relation, or one that calls its macro, the quickest
-first. It is caught where a test fails, or where all take three times what they take with the shipped SQL and a minute
-more. Survivors are printed with what was changed; some mean the same as what is shipped.
+max, a FILTER or a DISTINCT gone, a LEFT join made INNER, plus for minus. What does not bind is no mutant.
+
+All of them are evaluated where tests/test_known_rows.py evaluates the relation, in its place and on what it reads.
+Mutants with other rows than the shipped relation, an error or an answer that never comes are caught by that test. Of
+the others `--mutants` are drawn, and each runs in a process of its own in which the catalogue holds it, on the test
+files that evaluate its relation, or one that calls its macro, the quickest first. It is caught where a test fails, and
+fails once more when it is run alone, or where all take three times what they take with the shipped SQL and a minute
+more. Each is printed with what was changed and what it failed; some survivors mean the same as what is shipped.
 
 What a survivor costs is all its test files, minutes of them: `--patience` seconds, by what they take with the shipped
 SQL, are spent on one at most. More might have caught it, so the share that is printed is the least that is caught.
@@ -17,6 +21,7 @@ left out and named.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import json
 import multiprocessing
@@ -25,17 +30,20 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from known_rows import evaluate, summary_of
+from known_runs import RUNS
 from longpole import catalog
 from longpole.catalog import Macro, Relation
 
@@ -85,6 +93,15 @@ FUNCTIONS = {
     **{"arg_min": "arg_max", "arg_max": "arg_min", "+": "-", "-": "+", "bool_or": "bool_and", "bool_and": "bool_or"},
 }
 
+OUTCOMES = ("caught", "too slow", "survived", "untested", "unclear", "unbound")
+
+CAUGHT = ("caught", "too slow")
+
+MOST_S = 15
+"""Seconds that the mutants of one relation may take in one known run; a mutant of many waits for the next run then."""
+
+UNBOUND = ("BinderException", "ParserException", "Binder Error", "Parser Error")
+
 Node = dict[str, Any]
 
 
@@ -100,11 +117,11 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: caught by a failing test or by its time, survived, or untested."""
+    """What became of a mutant, one of `OUTCOMES`, and by what: the test that fails and its words."""
 
     mutant: Mutant
     outcome: str
-    seconds: float
+    by: str = ""
 
 
 class _Seen(Relation):
@@ -236,46 +253,218 @@ def _rename(node: Node, name: str) -> Callable[[], Callable[[], None]]:
     return change
 
 
-def _pytest(files: Sequence[str], limit_s: int) -> int:
-    """Run test files in this process, its output thrown away, and return pytest's exit status."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+class _FirstFailure:
+    """A pytest plugin that keeps the first test that failed, and with what words."""
+
+    def __init__(self) -> None:
+        self.test = self.words = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.test:
+            self.test = report.nodeid
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.words = " ".join((crash.message if crash else str(report.longrepr)).split())[:300]
+
+
+def _pytest(tests: Sequence[str], limit_s: int, folder: Path) -> tuple[int, _FirstFailure]:
+    """Run tests in this process, which then is a group of its own, and return pytest's exit status.
+
+    Their output goes to a file of `folder`, and what they write to folders in it.
+    """
+    os.setpgid(0, 0)
+    os.dup2(os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT), 1)
     os.dup2(1, 2)
     signal.alarm(limit_s)  # ends the process: no test waits for it
     # Hypothesis' examples are the same each time, and none is kept of one mutant for the next.
     options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not browser and not slow"]
-    return int(pytest.main([*options, "--rootdir", str(TESTS.parent), *files]))
+    failure = _FirstFailure()
+    places = ["--rootdir", str(TESTS.parent), "--basetemp", str(folder / "tmp")]
+    return int(pytest.main([*options, *places, *tests], plugins=[failure])), failure
 
 
-def _probe(file: str, out: Path) -> None:
+def _probe(file: str, folder: Path) -> None:
     for name, relation in list(catalog.relations().items()):
         seen = copy.copy(relation)
         object.__setattr__(seen, "__class__", _Seen)
         catalog.relations()[name] = seen
     setattr(catalog, "fingerprint", lambda *scopes: "mutants")  # noqa: B010
     start = time.monotonic()
-    status = _pytest([file], 600)
-    out.write_text(json.dumps([status, time.monotonic() - start, sorted(_Seen.names)]))
+    status, _ = _pytest([file], 600, folder)
+    (folder / "result.json").write_text(json.dumps([status, time.monotonic() - start, sorted(_Seen.names)]))
 
 
-def _try(mutant: Mutant, files: Sequence[str], limit_s: int) -> None:
+def _try(mutant: Mutant, files: Sequence[str], limit_s: int, folder: Path) -> None:
+    _stand_in(mutant)
+    status, failure = _pytest(files, limit_s, folder)
+    (folder / "failure.json").write_text(json.dumps([failure.test, failure.words]))
+    sys.exit(status)
+
+
+def _stand_in(mutant: Mutant) -> None:
     of: dict[str, Any] = catalog.macros() if mutant.name in catalog.macros() else catalog.relations()
     of[mutant.name] = replace(of[mutant.name], sql=mutant.sql)
-    sys.exit(_pytest(files, limit_s))
 
 
-def _forked(target: Callable[..., None], *args: Any) -> tuple[int, float]:
-    """Run a function in a fork and return how it ended and after how many seconds."""
+def _forked(target: Callable[..., None], *args: Any) -> int:
+    """Run a function in a fork and return how it ended; nothing it started lives on."""
     process = multiprocessing.get_context("fork").Process(target=target, args=args)
-    start = time.monotonic()
     process.start()
     process.join()
+    assert process.pid is not None
     assert process.exitcode is not None
-    return process.exitcode, time.monotonic() - start
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.exitcode
+
+
+def _judged(mutant: Mutant, files: Sequence[str], takes_s: float) -> Verdict:
+    """Return what becomes of a mutant on test files that take `takes_s` seconds with the shipped SQL."""
+    limit_s = 60 + int(3 * takes_s)
+    tests = files
+    test = words = ""
+    for _ in range(2):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            status = _forked(_try, mutant, tests, limit_s, Path(folder))
+            if status == -signal.SIGALRM:
+                return Verdict(mutant, "too slow")
+            if status == pytest.ExitCode.OK:
+                return Verdict(mutant, "survived", test and f"though once {test} failed: {words}")
+            if status != pytest.ExitCode.TESTS_FAILED:
+                output = (Path(folder) / "output.txt").read_text(errors="replace")
+                return Verdict(mutant, "unclear", f"ended with {status}: {output[-300:]}")
+            test, words = json.loads((Path(folder) / "failure.json").read_text())
+        if any(error in words for error in UNBOUND):
+            return Verdict(mutant, "unbound", words)
+        tests = [test]
+    return Verdict(mutant, "caught", f"{test}: {words}")
+
+
+def _on_known_runs(mutants: Sequence[Mutant], n_processes: int, kept: Path | None) -> dict[Mutant, Verdict]:
+    """Return the mutants whose rows of a known run are not the shipped relation's, and those that do not bind.
+
+    Args:
+        kept: Has what is found after each run, and is gone on from.
+    """
+    found: dict[Mutant, Verdict] = {}
+    done: list[str] = []
+    if kept is not None and kept.exists():
+        of_texts = {(m.name, m.sql): m for m in mutants}
+        done, before = json.loads(kept.read_text())
+        judged_before = [(of_texts.get((name, sql)), outcome, by) for name, sql, outcome, by in before]
+        found = {m: Verdict(m, outcome, by) for m, outcome, by in judged_before if m is not None}
+
+    for run in RUNS:
+        if run in done:
+            continue
+
+        def judged(part: int, run: str = run) -> list[Verdict]:
+            return _on_a_run(run, [m for m in mutants[part::n_processes] if m not in found])
+
+        n_before = len(found)
+        for verdicts in _as_done(range(n_processes), n_processes, judged):
+            found.update({v.mutant: v for v in verdicts})
+        print(f"{run}: {len(found) - n_before} more, {len(mutants) - len(found)} left", flush=True)
+        done.append(run)
+        if kept is not None:
+            kept.write_text(json.dumps([done, [[m.name, m.sql, v.outcome, v.by] for m, v in found.items()]]))
+    return found
+
+
+def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
+    left: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        left[mutant.name].append(mutant)
+    spent: Counter[str] = Counter()
+    verdicts: list[Verdict] = []
+    clock = _Clock()
+
+    def told(con: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+        start = time.monotonic()
+        alike = left[relation.name]
+        if not alike or spent[relation.name] / 1000 > MOST_S:
+            return
+        shipped = summary_of(con, relation.sql, relation)
+        takes_s = time.monotonic() - start
+        tried = 0
+        for mutant in list(alike):
+            if time.monotonic() - start + spent[relation.name] / 1000 > MOST_S:
+                break
+            tried += 1
+            verdict = _rows_of(con, mutant, relation, shipped, clock, 5 + 20 * takes_s)
+            if verdict is not None:
+                alike.remove(mutant)
+                verdicts.append(replace(verdict, by=f"test_known_rows.py {run}: {verdict.by}"))
+        left[relation.name] = [*alike[tried:], *alike[:tried]]  # others come first at its next evaluation
+        spent[relation.name] += int(1000 * (time.monotonic() - start))
+
+    evaluate(RUNS[run], told)
+    return verdicts
+
+
+def _rows_of(
+    con: duckdb.DuckDBPyConnection,
+    mutant: Mutant,
+    relation: Relation,
+    shipped: tuple[int, int],
+    clock: _Clock,
+    limit_s: float,
+) -> Verdict | None:
+    try:
+        with clock.interrupting(con, limit_s):
+            rows = summary_of(con, mutant.sql, relation)
+    except duckdb.InterruptException:
+        return Verdict(mutant, "too slow")
+    except (duckdb.BinderException, duckdb.ParserException) as error:
+        return Verdict(mutant, "unbound", str(error)[:200])
+    except duckdb.Error as error:
+        return Verdict(mutant, "caught", str(error)[:200])
+    return None if rows == shipped else Verdict(mutant, "caught", f"{shipped} -> {rows}")
+
+
+class _Clock:
+    """Interrupts a query that takes too long."""
+
+    def __init__(self) -> None:
+        self._running: tuple[float, duckdb.DuckDBPyConnection] | None = None
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(0.5)
+            running = self._running
+            if running is not None and time.monotonic() > running[0]:
+                running[1].interrupt()
+
+    @contextlib.contextmanager
+    def interrupting(self, con: duckdb.DuckDBPyConnection, limit_s: float) -> Iterator[None]:
+        self._running = time.monotonic() + limit_s, con
+        try:
+            yield
+        finally:
+            self._running = None
 
 
 def _as_done(tasks: Sequence[Any], n_processes: int, work: Callable[[Any], Any]) -> Iterator[Any]:
-    with ThreadPoolExecutor(n_processes) as pool:
-        yield from (done.result() for done in as_completed(pool.submit(work, task) for task in tasks))
+    """Yield what `work` returns of each task, as it is done; each is called in a fork of this thread.
+
+    A fork of one thread of several would inherit the locks that the others hold.
+    """
+    context = multiprocessing.get_context("fork")
+    waiting = list(reversed(tasks))
+    running: dict[Connection, Any] = {}
+    while waiting or running:
+        while waiting and len(running) < n_processes:
+            here, there = context.Pipe(duplex=False)
+            running[here] = context.Process(target=_send, args=(work, waiting.pop(), there))
+            running[here].start()
+            there.close()
+        for done in [here for here in wait(list(running)) if isinstance(here, Connection)]:
+            yield done.recv()
+            running.pop(done).join()
+
+
+def _send(work: Callable[[Any], Any], task: Any, there: Connection) -> None:
+    there.send(work(task))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -287,10 +476,25 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--patience", type=float, default=600)
     parser.add_argument("--files", nargs="*", default=FILES)
     parser.add_argument("--map", type=Path, help="keeps which files evaluate what, for the next time")
+    parser.add_argument("--known", type=Path, help="keeps which have other rows of known runs, likewise")
     told = parser.parse_args(arguments)
     macros = catalog.macros().values()
     all_of: list[Relation | Macro] = [*macros, *(r for r in catalog.relations().values() if r.folder in FOLDERS)]
     chosen = [r for r in all_of if not told.names or r.name in told.names]
+
+    con = duckdb.connect()
+    of_relations = [mutants_of(r, con) for r in chosen]
+    con.close()
+    every = [mutant for mutants in of_relations for mutant in mutants]
+    known = _on_known_runs(every, told.processes, told.known)
+    n_mutants = len(every) - sum(v.outcome == "unbound" for v in known.values())
+    n_caught = sum(v.outcome in CAUGHT for v in known.values())
+    print(f"{100 * n_caught / n_mutants:.1f} % of {n_mutants} have other rows of known runs", flush=True)
+    _print_by_kind(list(known.values()))
+    left = [[m for m in mutants if m not in known] for mutants in of_relations]
+    drawn = _drawn(left, told.mutants, random.Random(told.seed))  # noqa: S311 - the same mutants again, not secrets
+    if not drawn:
+        return 0
 
     if told.map and told.map.exists():
         readers: dict[str, list[tuple[float, str]]] = json.loads(told.map.read_text())
@@ -302,31 +506,32 @@ def main(arguments: Sequence[str]) -> int:
         callers = [r.name for r in filter(macro.is_called_by, catalog.relations().values())]
         of_callers = {file: (s, file) for name in callers for s, file in readers.get(name, [])}
         readers[macro.name] = [(0.0, str(TESTS / "sql" / "test_macros.py")), *of_callers.values()]
-    con = duckdb.connect()
-    drawn = _drawn([mutants_of(r, con) for r in chosen], told.mutants, random.Random(told.seed))  # noqa: S311 - the same mutants again, not secrets
-    con.close()
 
     def judged(mutant: Mutant) -> Verdict:
         files, takes_s = _within(told.patience, sorted(readers.get(mutant.name, [])))
-        if not files:
-            return Verdict(mutant, "untested", 0.0)
-        status, seconds = _forked(_try, mutant, files, 60 + int(3 * takes_s))
-        outcome = {0: "survived", -signal.SIGALRM: "too slow"}.get(status, "caught")
-        return Verdict(mutant, outcome, seconds)
+        return _judged(mutant, files, takes_s) if files else Verdict(mutant, "untested")
 
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    verdicts = []
     for verdict in _as_done(drawn, told.processes, judged):
-        counts[verdict.mutant.kind][verdict.outcome] += 1
-        if verdict.outcome != "caught":
-            print(f"{verdict.outcome}: {verdict.mutant.name} {verdict.mutant.change}", flush=True)
-    outcomes = ("caught", "too slow", "survived", "untested")
-    print(f"{'mutants':20}" + "".join(f"{o:>10}" for o in outcomes))
-    for kind, found in sorted(counts.items()):
-        print(f"{kind:20}" + "".join(f"{found[o]:10}" for o in outcomes))
-    total = sum(counts.values(), Counter[str]())
-    print(f"{'all':20}" + "".join(f"{total[o]:10}" for o in outcomes))
-    print(f"{100 * (total['caught'] + total['too slow']) / max(1, total.total()):.1f} % caught")
+        verdicts.append(verdict)
+        print(f"{verdict.outcome}: {verdict.mutant.name}: {verdict.mutant.change}\n    {verdict.by}", flush=True)
+    _print_by_kind(verdicts)
+    n_drawn = sum(v.outcome != "unbound" for v in verdicts)
+    share = sum(v.outcome in CAUGHT for v in verdicts) / max(1, n_drawn)
+    print(f"{100 * share:.1f} % of {n_drawn} of the {n_mutants - n_caught} others are caught by other tests")
+    print(f"{100 * (n_caught + share * (n_mutants - n_caught)) / n_mutants:.1f} % of all, so drawn, are caught")
     return 0
+
+
+def _print_by_kind(verdicts: Sequence[Verdict]) -> None:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for verdict in verdicts:
+        counts[verdict.mutant.kind][verdict.outcome] += 1
+    print(f"{'mutants':20}" + "".join(f"{o:>10}" for o in OUTCOMES))
+    for kind, found in sorted(counts.items()):
+        print(f"{kind:20}" + "".join(f"{found[o]:10}" for o in OUTCOMES))
+    total = sum(counts.values(), Counter[str]())
+    print(f"{'all':20}" + "".join(f"{total[o]:10}" for o in OUTCOMES), flush=True)
 
 
 def _readers(names: Sequence[str], n_processes: int) -> dict[str, list[tuple[float, str]]]:
@@ -334,22 +539,23 @@ def _readers(names: Sequence[str], n_processes: int) -> dict[str, list[tuple[flo
     places = [TESTS / name for name in names]
     files = [str(f) for p in places for f in (sorted(p.rglob("test_*.py")) if p.is_dir() else [p])]
     readers: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    with tempfile.TemporaryDirectory() as folder:
 
-        def probed(place: int) -> tuple[str, Path, int]:
-            out = Path(folder) / f"{place}.json"
-            return files[place], out, _forked(_probe, files[place], out)[0]
+    def probed(file: str) -> tuple[str, int, list[Any]]:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            status = _forked(_probe, file, Path(folder))
+            out = Path(folder) / "result.json"
+            return file, status, json.loads(out.read_text()) if out.exists() else []
 
-        for file, out, status in _as_done(range(len(files)), n_processes, probed):
-            if not out.exists():
-                print(f"left out, ended with {status}: {file}", flush=True)
-                continue
-            result, seconds, seen = json.loads(out.read_text())
-            if result:
-                print(f"left out, its tests fail or are none: {file}", flush=True)
-                continue
-            for relation in seen:
-                readers[relation].append((seconds, file))
+    for file, status, result in _as_done(files, n_processes, probed):
+        if not result:
+            print(f"left out, ended with {status}: {file}", flush=True)
+            continue
+        failed, seconds, seen = result
+        if failed:
+            print(f"left out, its tests fail or are none: {file}", flush=True)
+            continue
+        for relation in seen:
+            readers[relation].append((seconds, file))
     return readers
 
 
@@ -368,6 +574,7 @@ def _within(patience_s: float, known: Sequence[tuple[float, str]]) -> tuple[list
 def _drawn(of_relations: Sequence[Sequence[Mutant]], n: int, chance: random.Random) -> list[Mutant]:
     """Return `n` mutants, as many of each relation as of the next as far as it has them."""
     shuffled = [chance.sample(list(mutants), len(mutants)) for mutants in of_relations]
+    chance.shuffle(shuffled)
     rounds = [m[place] for place in range(max(map(len, shuffled))) for m in shuffled if place < len(m)]
     return rounds[:n]
 

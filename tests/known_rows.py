@@ -1,0 +1,121 @@
+"""The rows that every relation has for a run, kept as a count and a sum of hashes: which of them a change of SQL moves.
+
+`python tests/known_rows.py [RUN ...]` writes them anew, for every run or those named; what then differs in
+tests/known is what the change did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import duckdb
+
+from known_runs import RUNS, Made
+from longpole import catalog
+from longpole.catalog import Relation
+from longpole.session import Session
+from longpole.store import Store
+
+KNOWN = Path(__file__).parent / "known"
+
+Told = Callable[[duckdb.DuckDBPyConnection, Relation], None]
+
+Rows = dict[str, str]
+"""Of each relation, how many rows it has and the sum of their hashes."""
+
+
+class _Watched:
+    """A connection that tells of each relation just before a query evaluates it."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, told: Told) -> None:
+        self._con = con
+        self._told = told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._con, name)
+
+    def __enter__(self) -> _Watched:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._con.close()
+
+    def execute(self, query: str, *arguments: Any) -> Any:
+        for relation in catalog.relations().values():
+            if relation.sql in query and relation.folder != "pages":
+                self._told(self._con, relation)
+        return self._con.execute(query, *arguments)
+
+
+@contextlib.contextmanager
+def watching(told: Told) -> Iterator[None]:
+    """Call `told` before each evaluation of a relation, on its connection: what it reads is there."""
+    connect = duckdb.connect
+    catalog.relations()  # parsed on connections of their own, which are none of a run's
+    with mock.patch.object(duckdb, "connect", lambda *args, **more: _Watched(connect(*args, **more), told)):
+        yield
+
+
+def summary_of(con: duckdb.DuckDBPyConnection, sql: str, relation: Relation) -> tuple[int, int]:
+    """Return how many rows a SELECT has, and the sum of their hashes; doubles count to nine digits."""
+    shown = []
+    for column in relation.columns:
+        name = f'"{column.name}"'
+        if column.type == "DOUBLE":
+            shown.append(f"format('{{:.9g}}', {name})")
+        elif column.type == "DOUBLE[]":
+            shown.append(f"list_transform({name}, lambda x: format('{{:.9g}}', x))::VARCHAR")
+        else:
+            shown.append(f"{name}::VARCHAR")
+    row = con.execute(
+        f"SELECT count(*), coalesce(sum(md5_number_lower([{', '.join(shown)}]::VARCHAR)), 0) FROM (\n{sql}\n)"
+    ).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def rows_of(made: Made) -> Rows:
+    """Return the rows of each relation that is evaluated as runs are made and asked for."""
+    found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+
+    def told(con: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+        n, hashes = summary_of(con, relation.sql, relation)
+        n_before, hashes_before = found[relation.name]
+        found[relation.name] = n_before + n, (hashes_before + hashes) % 2**64
+
+    evaluate(made, told)
+    return {name: f"{n} {hashes:016x}" for name, (n, hashes) in sorted(found.items())}
+
+
+def evaluate(made: Made, told: Told) -> None:
+    """Make runs in a store of their own, then ask for the relations of a session and the rules of `check`."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(str(Path(folder) / "store"))
+        with watching(told) if made.counts else contextlib.nullcontext():
+            made.make(store, Path(folder))
+        with watching(told), Session(store) as session:
+            for rule in catalog.ordered(["check"]):
+                session.con.execute(rule.sql).fetchall()
+
+
+def difference(run: str, rows: Rows) -> str:
+    """Return the relations whose rows are not those that are known, each after what it reads; nothing where none is."""
+    known: Rows = json.loads((KNOWN / f"{run}.json").read_text())
+    order = {r.name: n for n, r in enumerate(catalog.leading_to(catalog.relations(), ()))}
+    names = sorted({n for n in {*known, *rows} if known.get(n) != rows.get(n)}, key=lambda n: (order.get(n, 0), n))
+    return "\n".join(f"{name}: {known.get(name)} -> {rows.get(name)}" for name in names)
+
+
+if __name__ == "__main__":
+    KNOWN.mkdir(exist_ok=True)
+    for run in sys.argv[1:] or RUNS:
+        (KNOWN / f"{run}.json").write_text(json.dumps(rows_of(RUNS[run]), indent=0) + "\n")
+        print(run, flush=True)
