@@ -299,6 +299,16 @@ def test_a_trend_is_the_last_third_against_the_first(durations: tuple[int, ...],
     assert rows(con, "SELECT trend FROM run_mfu") == [(trend,)]
 
 
+def test_the_thirds_of_a_run_are_compared_from_six_steps_on() -> None:
+    ratios = "SELECT round(first_third_ratio / mfu_ratio, 4), round(last_third_ratio / mfu_ratio, 4) FROM run_mfu"
+    con = judged(WHOLE + BF16 + ONE_UPDATE, *(d * 10**8 for d in (10, 10, 20, 20, 40, 40)))
+    # All of it takes 140 for what a step of the first third does in 10: 6 steps' work by 140.
+    assert rows(con, ratios) == [(round(140 / 60, 4), round(140 / 240, 4))]
+    con = judged(WHOLE + BF16 + ONE_UPDATE, *(d * 10**8 for d in (10, 10, 20, 20, 40)))
+    assert rows(con, ratios) == [(None, None)]
+    assert rows(con, "SELECT trend FROM run_mfu") == [("too few steps",)]
+
+
 def test_a_run_s_mfu_is_all_its_flops_over_all_its_time() -> None:
     con = judged(WHOLE + BF16 + ONE_UPDATE, 10**9, 3 * 10**9)
     assert rows(con, "SELECT n_steps, tokens, tokens_per_s, round(mfu_ratio, 4), hfu_ratio FROM run_mfu") == [
