@@ -2,7 +2,7 @@
 
 Real and planned runs seldom have two events that end in the same instant, a call whose activity is lost beside a graph
 of them, or a wait that begins where another ends. Here times are multiples of 100 µs and most lengths a few of them, so
-every bound is met and every rule has cases on both sides.
+that bounds are met and rules have cases on both sides.
 """
 
 from __future__ import annotations

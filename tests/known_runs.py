@@ -258,6 +258,8 @@ def broken(store: Store, folder: Path) -> None:
     with Session(store) as session:
         read = {name for rule in catalog.ordered(["check"]) for name in rule.reads}
         views = {name: session.con.sql(f"FROM {name}").to_arrow_table() for name in sorted(read)}
+    place = views["dumps"].column_names.index("path")
+    views["dumps"] = views["dumps"].set_column(place, "path", views["dumps"]["file_name"])  # not where this checkout is
     for name, rows in views.items():
         numbers = [
             c for c in rows.column_names if pa.types.is_integer(rows[c].type) or pa.types.is_floating(rows[c].type)
