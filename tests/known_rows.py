@@ -26,14 +26,15 @@ from longpole.store import Store
 
 KNOWN = Path(__file__).parent / "known"
 
-Told = Callable[[duckdb.DuckDBPyConnection, Relation], None]
+Told = Callable[[duckdb.DuckDBPyConnection, Relation, str], None]
+"""Takes a connection, a relation that is evaluated there, and the SELECT that has its rows."""
 
 Rows = dict[str, str]
 """Of each relation, how many rows it has and the sum of their hashes."""
 
 
 class _Watched:
-    """A connection that tells of each relation just before a query evaluates it."""
+    """A connection that tells of each relation that a query evaluates, while what it reads is there."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, told: Told) -> None:
         self._con = con
@@ -49,15 +50,19 @@ class _Watched:
         self._con.close()
 
     def execute(self, query: str, *arguments: Any) -> Any:
-        for relation in catalog.relations().values():
-            if relation.sql in query and relation.folder != "pages":
-                self._told(self._con, relation)
+        evaluated = [r for r in catalog.relations().values() if r.sql in query and r.folder != "pages"]
+        if len(evaluated) == 1 and query == f"CREATE TEMP TABLE {evaluated[0].name} AS {evaluated[0].sql}":
+            self._con.execute(query, *arguments)
+            self._told(self._con, evaluated[0], f"FROM {evaluated[0].name}")
+            return self
+        for relation in evaluated:
+            self._told(self._con, relation, relation.sql)
         return self._con.execute(query, *arguments)
 
 
 @contextlib.contextmanager
 def watching(told: Told) -> Iterator[None]:
-    """Call `told` before each evaluation of a relation, on its connection: what it reads is there."""
+    """Call `told` at each evaluation of a relation, on its connection: what it reads is there."""
     connect = duckdb.connect
     catalog.relations()  # parsed on connections of their own, which are none of a run's
     with mock.patch.object(duckdb, "connect", lambda *args, **more: _Watched(connect(*args, **more), told)):
@@ -86,8 +91,8 @@ def rows_of(made: Made) -> Rows:
     """Return the rows of each relation that is evaluated as runs are made and asked for."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
 
-    def told(con: duckdb.DuckDBPyConnection, relation: Relation) -> None:
-        n, hashes = summary_of(con, relation.sql, relation)
+    def told(con: duckdb.DuckDBPyConnection, relation: Relation, select: str) -> None:
+        n, hashes = summary_of(con, select, relation)
         n_before, hashes_before = found[relation.name]
         found[relation.name] = n_before + n, (hashes_before + hashes) % 2**64
 

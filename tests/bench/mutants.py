@@ -378,7 +378,7 @@ def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
     verdicts: list[Verdict] = []
     clock = _Clock()
 
-    def told(con: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+    def told(con: duckdb.DuckDBPyConnection, relation: Relation, _: str) -> None:
         start = time.monotonic()
         alike = left[relation.name]
         if not alike or spent[relation.name] / 1000 > MOST_S:
