@@ -41,10 +41,20 @@ def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str])
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
 
 
-def create_empty(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Make a relation without rows, unless it is there: what a run has that nothing says."""
-    columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
-    con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+def create_empty(con: duckdb.DuckDBPyConnection, name: str, *, of_runs: bool = False) -> None:
+    """Make a relation without rows, unless it is there: what a run has that nothing says.
+
+    Args:
+        of_runs: The run comes before its columns, as in the views of a session.
+    """
+    columns = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
+    con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({'run VARCHAR, ' if of_runs else ''}{columns})")
+
+
+def insert(con: duckdb.DuckDBPyConnection, table: str, **values: Any) -> None:
+    """Add one row to a table; what it leaves out is NULL."""
+    names, places = ", ".join(f'"{n}"' for n in values), ", ".join("?" * len(values))
+    con.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(values.values()))
 
 
 def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from flight_cases import MS, START_NS, TP_DP, call, dump, of_calls, write_dumps
+from json_lines import json_lines
 
 UNIT_US = 100
 STEP_UNITS = 700
+BASE_NS = 1_700_000_000_000_000_000
 BASE_US = 1_000_000
+"""When the first capture starts, after `BASE_NS`."""
 
 GROUPS: dict[str, tuple[str, tuple[int, ...]]] = {
     "0": ("default_pg", (0, 1, 2, 3)),
@@ -129,6 +132,7 @@ class _Trace:
     chance: random.Random
     rank: int
     first_us: int
+    device: int
     events: list[dict[str, Any]] = field(default_factory=list)
     n_calls: int = 0
     allocated: int = 1 << 20
@@ -160,8 +164,8 @@ class _Trace:
     ) -> None:
         if self.chance.random() < 0.04:
             return
-        told = {"device": 0, "context": 1, "stream": stream, "correlation": number, **args}
-        self.add(kind, name, at, length, pid=0, tid=stream, **told)
+        told = {"device": self.device, "context": 1, "stream": stream, "correlation": number, **args}
+        self.add(kind, name, at, length, pid=self.device, tid=stream, **told)
 
 
 def write_soup(
@@ -173,41 +177,39 @@ def write_soup(
     has_device: bool = True,
     update_every: int | None = None,
     is_one_host: bool = False,
-) -> list[Path]:
-    """Write `n_captures` dumps of each of four ranks, and return them; equal seeds give equal bytes.
+    recomputes: bool = False,
+) -> None:
+    """Write `n_captures` dumps of each of four ranks; equal seeds give equal bytes.
 
     Args:
         has_device: Else nothing runs on one, and exchanges are spans of a host's thread.
         update_every: Steps from one update to the next; None leaves to chance which steps have one.
-        is_one_host: No dump names its host, and each rank has another of its four devices; operators are computed once
-            more in the backward pass, and exchanges are told of in other ways.
+        is_one_host: No dump names its host, and each rank has another of its four devices.
+        recomputes: Operators are computed once more in the backward pass, and some exchanges are told of in other ways.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
     for capture in range(n_captures):
         plan = _exchanges(random.Random(f"{seed} {capture}"), n_steps)  # noqa: S311 - the same again, no secrets
         for rank in range(4):
             chance = random.Random(f"{seed} {capture} {rank}")  # noqa: S311
-            trace = _Trace(chance, rank, BASE_US + 10**6 * capture + 1700 * rank)
+            first_us = BASE_US + 10**6 * capture + 1700 * rank
+            trace = _Trace(chance, rank, first_us, device=rank if is_one_host else 0)
             for step in range(n_steps):
                 _step(trace, capture * n_steps + step, step * STEP_UNITS)
                 if chance.random() > 0.2 if update_every is None else step % update_every == 0:
                     trace.add("user_annotation", "Optimizer.step#AdamW.step", (step + 1) * STEP_UNITS - 13, 5)
             _meet(trace, plan)
-            if is_one_host:
+            if recomputes:
                 _more(trace, plan, n_steps)
             if not has_device:
-                trace.events = [e for e in trace.events if e["pid"] and not e["cat"].startswith("cuda_")]
+                trace.events = [
+                    e for e in trace.events if "device" not in e["args"] and not e["cat"].startswith("cuda_")
+                ]
             path = folder / f"rank{rank}.capture{capture}.pt.trace.json"
             path.write_text(json.dumps(_dump(trace, is_one_host)))
-            written.append(path)
-    return written
 
 
 def _dump(trace: _Trace, is_one_host: bool) -> dict[str, Any]:
-    for event in trace.events if is_one_host else ():
-        if "device" in event["args"]:
-            event["args"]["device"] = event["pid"] = trace.rank
     device = {"name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85028372480}
     config = [
         {"pg_name": name, "pg_desc": told, "backend_config": "cuda:nccl", "pg_size": len(ranks), "ranks": list(ranks)}
@@ -218,7 +220,7 @@ def _dump(trace: _Trace, is_one_host: bool) -> dict[str, Any]:
         **({} if is_one_host else {"host_name": f"node{trace.rank // 2}"}),
         "deviceProperties": [{"id": n, **device} for n in range(4 if is_one_host else 1)],
         "distributedInfo": {"backend": "nccl", "rank": trace.rank, "world_size": 4, "pg_config": config},
-        "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+        "baseTimeNanoseconds": BASE_NS,
         "traceEvents": trace.events,
     }
 
@@ -231,7 +233,7 @@ def write_samples(folder: Path, seed: int) -> None:
         for rank in range(3):
             if chance.random() < 0.2:
                 continue
-            seconds = 1_700_000_000 + (BASE_US + at * UNIT_US) / 1e6
+            seconds = BASE_NS // 10**9 + (BASE_US + at * UNIT_US) / 1e6
             mhz, power = chance.choice((1980, 1980, 1400)), chance.choice(("688.75", "300", "[N/A]"))
             mask = chance.choice((0, 0, 1, 4, 8, 32, 44, 256))
             lines.append(f"{seconds:.3f}, node{rank // 2}, {rank % 2}, {mhz}, {power}, {60 + at % 7}, 0x{mask:x}")
@@ -252,7 +254,7 @@ def write_records(folder: Path, seed: int) -> None:
         for n, (end, group, place, size) in enumerate(plan):
             if rank not in GROUPS[group][1] or chance.random() < 0.05 or (rank == 2 and n > len(plan) - 4):
                 continue
-            at = (BASE_US + 1700 * rank + (end - chance.choice((1, 3, 9))) * UNIT_US) * 1000 + 1_700_000_000_000_000_000
+            at = (BASE_US + 1700 * rank + (end - chance.choice((1, 3, 9))) * UNIT_US) * 1000 + BASE_NS
             state = "completed" if n < len(plan) - 3 else chance.choice(("scheduled", "started", "completed"))
             op = COLLECTIVES[place][2] if chance.random() > 0.05 else "barrier"
             made = call(group, n, op, (at - START_NS) / MS, state, size if chance.random() > 0.05 else size + 1)
@@ -302,7 +304,7 @@ def write_timers(folder: Path, seed: int) -> None:
     for line in lines:
         if "start_ns" in line:
             line["start_ns"] = START_NS + MS * line["start_ns"]
-    (folder / "timers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "timers.jsonl").write_text(json_lines(lines))
 
 
 def hung_sender(seed: int) -> dict[int, dict[str, Any]]:
@@ -318,26 +320,13 @@ def hung_sender(seed: int) -> dict[int, dict[str, Any]]:
             is_last = n == 6 or chance.random() < 0.1
             other: dict[str, Any] = {"retired": not is_last if chance.random() > 0.1 else is_last, "backend": backend}
             if not tells_states:
-                other |= {
-                    "time_discovered_completed_ns": None,
-                    "time_discovered_started_ns": None,
-                }
+                other |= {"time_discovered_completed_ns": None, "time_discovered_started_ns": None}
             if n % 3 == 2:
                 peer = rank ^ 1 if chance.random() > 0.1 else (rank + 2) % 8
-                way = (
-                    chance.choice((f"send {rank}->{peer}", f"recv {rank}<-{peer}")) if n > 2 else f"send {rank}->{peer}"
-                )
-                way = f"recv {rank}<-{peer}" if rank % 2 and n <= 2 else way
-                made.append(
-                    call(
-                        group,
-                        n,
-                        way,
-                        10 * n,
-                        "completed" if tells_states and not is_last else "scheduled",
-                        **{"is_p2p": True, "p2p_seq_id": n, **other},
-                    )
-                )
+                ways = (f"send {rank}->{peer}", f"recv {rank}<-{peer}")
+                way = chance.choice(ways) if n > 2 else ways[rank % 2]
+                state = "completed" if tells_states and not is_last else "scheduled"
+                made.append(call(group, n, way, 10 * n, state, is_p2p=True, p2p_seq_id=n, **other))
                 continue
             op = "coalesced" if n == 4 and chance.random() < 0.5 else "all_reduce"
             state = "completed" if not is_last else chance.choice(("scheduled", "started"))
@@ -627,8 +616,6 @@ def _more(trace: _Trace, plan: Sequence[tuple[int, str, int, int]], n_steps: int
             "Collective name": op,
             "In msg nelems": size,
             "Out msg nelems": size // chance.choice((1, 2)),
-        }
-        args |= {
             "Group size": len(ranks),
             "dtype": chance.choice(("BFloat16", "Byte", "unheard")),
             "Process Group Name": group,
@@ -675,9 +662,12 @@ def _meet(trace: _Trace, plan: Sequence[tuple[int, str, int, int]]) -> None:
             "In msg nelems": size,
             "Out msg nelems": size,
             "Group size": len(ranks),
+            "dtype": "Float",
+            "Process Group Name": group,
+            "Process Group Description": told,
+            "Process Group Ranks": str(list(ranks)),
+            "Seq": n,
         }
-        args |= {"dtype": "Float", "Process Group Name": group, "Process Group Description": told}
-        args |= {"Process Group Ranks": f"[{', '.join(map(str, ranks))}]", "Seq": n}
         if op == "all_to_all" and chance.random() < 0.5:
             args |= {"Collective name": "send", "Dst Rank": ranks[-1]}
         trace.add("cpu_op", "record_param_comms", at, 2, tid=3, **args)

@@ -18,7 +18,7 @@ from unittest import mock
 
 import duckdb
 
-from known_runs import RUNS, Made
+from known_runs import ASKED_ONLY, RUNS
 from longpole import catalog
 from longpole.catalog import Relation
 from longpole.session import Session
@@ -71,15 +71,9 @@ def watching(told: Told) -> Iterator[None]:
 
 def summary_of(con: duckdb.DuckDBPyConnection, sql: str, relation: Relation) -> tuple[int, int]:
     """Return how many rows a SELECT has, and the sum of their hashes; doubles count to nine digits."""
-    shown = []
-    for column in relation.columns:
-        name = f'"{column.name}"'
-        if column.type == "DOUBLE":
-            shown.append(f"format('{{:.9g}}', {name})")
-        elif column.type == "DOUBLE[]":
-            shown.append(f"list_transform({name}, lambda x: format('{{:.9g}}', x))::VARCHAR")
-        else:
-            shown.append(f"{name}::VARCHAR")
+    shown = [
+        f"format('{{:.9g}}', \"{c.name}\")" if c.type == "DOUBLE" else f'"{c.name}"::VARCHAR' for c in relation.columns
+    ]
     row = con.execute(
         f"SELECT count(*), coalesce(sum(md5_number_lower([{', '.join(shown)}]::VARCHAR)), 0) FROM (\n{sql}\n)"
     ).fetchone()
@@ -87,8 +81,8 @@ def summary_of(con: duckdb.DuckDBPyConnection, sql: str, relation: Relation) -> 
     return int(row[0]), int(row[1])
 
 
-def rows_of(made: Made) -> Rows:
-    """Return the rows of each relation that is evaluated as runs are made and asked for."""
+def rows_of(name: str) -> Rows:
+    """Return the rows of each relation that is evaluated as the runs of a store are made and asked for."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
 
     def told(con: duckdb.DuckDBPyConnection, relation: Relation, select: str) -> None:
@@ -96,31 +90,31 @@ def rows_of(made: Made) -> Rows:
         n_before, hashes_before = found[relation.name]
         found[relation.name] = n_before + n, (hashes_before + hashes) % 2**64
 
-    evaluate(made, told)
-    return {name: f"{n} {hashes:016x}" for name, (n, hashes) in sorted(found.items())}
+    evaluate(name, told)
+    return {relation: f"{n} {hashes:016x}" for relation, (n, hashes) in sorted(found.items())}
 
 
-def evaluate(made: Made, told: Told) -> None:
-    """Make runs in a store of their own, then ask for the relations of a session and the rules of `check`."""
+def evaluate(name: str, told: Told) -> None:
+    """Make the runs of a store, then ask for the relations of a session and the rules of `check`."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(str(Path(folder) / "store"))
-        with watching(told) if made.counts else contextlib.nullcontext():
-            made.make(store, Path(folder))
+        with contextlib.nullcontext() if name in ASKED_ONLY else watching(told):
+            RUNS[name](store, Path(folder))
         with watching(told), Session(store) as session:
             for rule in catalog.ordered(["check"]):
                 session.con.execute(rule.sql).fetchall()
 
 
-def difference(run: str, rows: Rows) -> str:
+def difference(name: str, rows: Rows) -> str:
     """Return the relations whose rows are not those that are known, each after what it reads; nothing where none is."""
-    known: Rows = json.loads((KNOWN / f"{run}.json").read_text())
+    known: Rows = json.loads((KNOWN / f"{name}.json").read_text())
     order = {r.name: n for n, r in enumerate(catalog.leading_to(catalog.relations(), ()))}
-    names = sorted({n for n in {*known, *rows} if known.get(n) != rows.get(n)}, key=lambda n: (order.get(n, 0), n))
-    return "\n".join(f"{name}: {known.get(name)} -> {rows.get(name)}" for name in names)
+    moved = sorted({n for n in {*known, *rows} if known.get(n) != rows.get(n)}, key=lambda n: (order.get(n, 0), n))
+    return "\n".join(f"{n}: {known.get(n)} -> {rows.get(n)}" for n in moved)
 
 
 if __name__ == "__main__":
     KNOWN.mkdir(exist_ok=True)
-    for run in sys.argv[1:] or RUNS:
-        (KNOWN / f"{run}.json").write_text(json.dumps(rows_of(RUNS[run]), indent=0) + "\n")
-        print(run, flush=True)
+    for name in sys.argv[1:] or RUNS:
+        (KNOWN / f"{name}.json").write_text(json.dumps(rows_of(name), indent=0) + "\n")
+        print(name, flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from event_soup import hung_job, hung_sender, write_records, write_samples, write_soup, write_timers
 from flight_cases import START_NS, write_dumps
+from json_lines import json_lines
 from longpole import catalog, synth
 from longpole.session import Session
 from longpole.store import Store
@@ -107,7 +108,7 @@ def timers(store: Store, folder: Path) -> None:
                 line = {"rank": rank, "step": step, "name": name, "duration_ms": length_ms}
                 lines.append(line if rank == 2 else {**line, "start_ns": START_NS + 10**6 * (400 * rank + at_ms)})
                 at_ms += 0 if name == "step" else length_ms
-        (folder / "dumps" / f"rank{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "dumps" / f"rank{rank}.jsonl").write_text(json_lines(lines))
     make_run(store, "made", [folder / "dumps"], config=CONFIG)
 
 
@@ -122,8 +123,7 @@ def op_timeline(store: Store, folder: Path) -> None:
         ops += pipeline(3, 3, 4, takes, step=step)
     late = [replace(op, start=op.start + 5_000_000 * op.step + 10_000 * (op.seq_id % 3)) for op in ops]
     job = write_job(folder / "dumps" / "job.parquet", late)
-    rows = pq.read_table(job)
-    _append_wrong_rows(rows, job)
+    _append_wrong_rows(job)
     make_run(store, "made", [job])
     fewer = [op for n, op in enumerate(ops) if n % 17 != 5]
     make_run(store, "fewer", [write_job(folder / "fewer" / "job.parquet", fewer)])
@@ -131,15 +131,15 @@ def op_timeline(store: Store, folder: Path) -> None:
     make_run(store, "one", [write_job(folder / "one" / "job.parquet", one)])
 
 
-def _append_wrong_rows(rows: pa.Table, path: Path) -> None:
-    """Write the rows and behind them their first, once for each number that is out of bounds."""
+def _append_wrong_rows(path: Path) -> None:
+    """Write a file's first row again behind its rows, once for each number that is out of bounds."""
+    rows = pq.read_table(path)
     wrong = [rows]
-    for column in rows.column_names:
-        for value in (-1, 2**40, 1e300, float("nan")) if pa.types.is_floating(rows[column].type) else (-1, 2**40):
-            if column != "optype":
-                place = rows.column_names.index(column)
-                row = rows.slice(0, 1).set_column(place, column, pa.array([value], rows[column].type))
-                wrong.append(row)
+    for place, column in enumerate(rows.schema):
+        if column.name == "optype":
+            continue
+        for value in (-1, 2**40, 1e300, float("nan")) if pa.types.is_floating(column.type) else (-1, 2**40):
+            wrong.append(rows.slice(0, 1).set_column(place, column.name, pa.array([value], column.type)))
     pq.write_table(pa.concat_tables(wrong), path)
 
 
@@ -192,27 +192,30 @@ def hangs(store: Store, folder: Path) -> None:
 
 def models(store: Store, folder: Path) -> None:
     """Runs of which run.toml says another thing each time: all that MFU is worked out from, right and wrong."""
-    whole = '[model]\nname = "llama3-8b"\n', "[batch]\ntokens_per_step = 8192\n", '[hardware]\ndtype = "bf16"\n'
+    model, batch, hardware = (
+        '[model]\nname = "llama3-8b"\n',
+        "[batch]\ntokens_per_step = 8192\n",
+        '[hardware]\ndtype = "bf16"\n',
+    )
+    whole = model + batch + hardware
     sizes = "[model]\nparams = 900\nembedding_params = 40\nlayers = 2\nheads = 2\nhead_dim = 3\nseq_len = 512\n"
-    experts = "active_params = 500\n"
-    batch = "[batch]\nsequences_per_microbatch = 2\naccumulation = 4\nscored_targets_per_step = 9\n"
-    every, two = "[steps]\nper_update = 1\n", "[steps]\nper_update = 2\n"
-    of_updates = "".join(whole), "".join(whole) + every, "".join(whole) + two
+    parts = "[batch]\nsequences_per_microbatch = 2\naccumulation = 4\nscored_targets_per_step = 9\n"
+    of_updates = whole, whole + "[steps]\nper_update = 1\n", whole + "[steps]\nper_update = 2\n"
     of_models = (
         "",
-        whole[0] + whole[1],
-        whole[0] + whole[2],
-        whole[1] + whole[2],
-        "".join(whole) + "[parallel]\ndp = 2\ntp = 4\n",
-        "".join(whole) + "[parallel]\ndp = 2\ntp = 2\n",
-        whole[0] + "[batch]\ntokens_per_step = 81920000\n" + whole[2],
-        whole[0] + whole[1] + "[hardware]\npeak_flops = 1e12\nhbm_bytes_per_s = 1e12\n",
-        whole[0] + whole[1] + '[hardware]\ndevice = "A100 SXM 80GB"\ndtype = "fp8"\n',
-        sizes + batch + whole[2],
-        sizes + "tied = true\nd_qk = 4\nd_v = 1\n" + batch + "[parallel]\ndp = 4\n" + whole[2],
-        sizes + experts + "[batch]\nsequences_per_microbatch = 2\n" + whole[2],
-        sizes + batch + "tokens_per_step = 4096\n[parallel]\ndp = 4\n" + whole[2],
-        sizes + 'name = "llama3-70b"\n' + whole[1] + whole[2],
+        model + batch,
+        model + hardware,
+        batch + hardware,
+        whole + "[parallel]\ndp = 2\ntp = 4\n",
+        whole + "[parallel]\ndp = 2\ntp = 2\n",
+        model + "[batch]\ntokens_per_step = 81920000\n" + hardware,
+        model + batch + "[hardware]\npeak_flops = 1e12\nhbm_bytes_per_s = 1e12\n",
+        model + batch + '[hardware]\ndevice = "A100 SXM 80GB"\ndtype = "fp8"\n',
+        sizes + parts + hardware,
+        sizes + "tied = true\nd_qk = 4\nd_v = 1\n" + parts + "[parallel]\ndp = 4\n" + hardware,
+        sizes + "active_params = 500\n" + "[batch]\nsequences_per_microbatch = 2\n" + hardware,
+        sizes + parts + "tokens_per_step = 4096\n[parallel]\ndp = 4\n" + hardware,
+        sizes + 'name = "llama3-70b"\n' + batch + hardware,
     )
     for every_n, configs in ((None, of_updates), (2, of_updates), (1, (*of_updates, *of_models))):
         write_soup(folder / f"dumps{every_n}", 5, n_captures=1, n_steps=4, update_every=every_n)
@@ -227,7 +230,7 @@ def hung_senders(store: Store, folder: Path) -> None:
 
 
 def nights(store: Store, folder: Path) -> None:
-    """Runs of two jobs, alike and not, that pass and fail their gates, and some compared with a run they name."""
+    """Runs of two jobs, alike and not, that pass and fail their gates, of several workloads."""
     gates = "[gates]\nstep_time_worse_ratio = {}\nstep_time_ns = {}\nexposed_comm_ratio = 0.3\n"
     for n in range(12):
         length_ms = 100 + (n * 7) % 5 + 30 * (n in (4, 8, 9, 10))
@@ -245,7 +248,7 @@ def nights(store: Store, folder: Path) -> None:
                     start = START_NS + 10**6 * at_ms + 10**12 * n
                     lines.append({"rank": rank, "step": step, "name": name, "duration_ms": ms, "start_ns": start})
                     at_ms += 0 if name == "step" else ms
-        (folder / f"n{n}" / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / f"n{n}" / "t.jsonl").write_text(json_lines(lines))
         config = told + gates.format(0.05 if n % 2 else 0.2, 10**9 if n != 2 else 1)
         make_run(store, f"n{n}", [folder / f"n{n}"], config=config)
     make_run(store, "worked", [FIXTURES / "worked"])
@@ -258,12 +261,10 @@ def broken(store: Store, folder: Path) -> None:
     with Session(store) as session:
         read = {name for rule in catalog.ordered(["check"]) for name in rule.reads}
         views = {name: session.con.sql(f"FROM {name}").to_arrow_table() for name in sorted(read)}
-    place = views["dumps"].column_names.index("path")
-    views["dumps"] = views["dumps"].set_column(place, "path", views["dumps"]["file_name"])  # not where this checkout is
+        # Not where this checkout is.
+        views["dumps"] = session.con.sql("SELECT * REPLACE (file_name AS path) FROM dumps").to_arrow_table()
     for name, rows in views.items():
-        numbers = [
-            c for c in rows.column_names if pa.types.is_integer(rows[c].type) or pa.types.is_floating(rows[c].type)
-        ]
+        numbers = [c.name for c in rows.schema if pa.types.is_integer(c.type) or pa.types.is_floating(c.type)]
         for place, column in enumerate(numbers):
             for amount in (1, -1, 10**9, -(10**9)):
                 _break(views, name, column, place, amount)
@@ -282,15 +283,7 @@ def _break(views: dict[str, pa.Table], name: str, column: str, place: int, amoun
     con.close()
 
 
-@dataclass(frozen=True)
-class Made:
-    """What makes the runs of a store; whether what is evaluated meanwhile counts, or only what is asked for then."""
-
-    make: Make
-    counts: bool = True
-
-
-_COUNTED: dict[str, Make] = {
+RUNS: dict[str, Make] = {
     "soup": soup(1),
     "soup-once": soup(2, n_captures=1),
     "soup-without-device": soup(3, n_captures=1, has_device=False),
@@ -309,10 +302,12 @@ _COUNTED: dict[str, Make] = {
     "changes": changes,
     "hangs": hangs,
     "hung-senders": hung_senders,
-    "soup-of-one-host": soup(8, n_captures=1, is_one_host=True),
+    "soup-of-one-host": soup(8, n_captures=1, is_one_host=True, recomputes=True),
     "models": models,
     "broken": broken,
+    "nights": nights,
 }
+"""What makes the runs of a store, by its name."""
 
-RUNS = {**{name: Made(make) for name, make in _COUNTED.items()}, "nights": Made(nights, counts=False)}
-"""Stores by name."""
+ASKED_ONLY = frozenset({"nights"})
+"""Stores of which only what is asked for counts, not what is evaluated as they are made."""

@@ -16,7 +16,7 @@ from longpole import catalog
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_relation_has_the_rows_that_are_known(name: str) -> None:
-    assert difference(name, rows_of(RUNS[name])) == ""
+    assert difference(name, rows_of(name)) == ""
 
 
 def test_a_change_of_sql_is_named_with_all_that_follows_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_a_change_of_sql_is_named_with_all_that_follows_from_it(monkeypatch: pyt
     monkeypatch.setitem(known, ideals.name, replace(ideals, sql=f"SELECT * FROM (\n{ideals.sql}\n) LIMIT 1"))
     monkeypatch.setattr(catalog, "fingerprint", lambda *scopes: "changed")
 
-    moved = [line.partition(":")[0] for line in difference("op-timeline", rows_of(RUNS["op-timeline"])).splitlines()]
+    moved = [line.partition(":")[0] for line in difference("op-timeline", rows_of("op-timeline")).splitlines()]
 
     assert moved[0] == "timeline_ideals"
     assert "run_whatif" in moved

@@ -7,13 +7,13 @@ takes 10 from when rank 1 comes at 90, and the optimizer until 110.
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from json_lines import json_lines
 from longpole import catalog
 from longpole.report import overview
 from longpole.report.summary import text
@@ -60,7 +60,7 @@ def lines(rank: int, first_ns: int = START) -> Iterator[dict[str, Any]]:
 
 def in_one_file(folder: Path) -> list[Path]:
     rows = [line for step in zip(*(lines(rank) for rank in range(3)), strict=True) for line in step]
-    (folder / "timers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rows))
+    (folder / "timers.jsonl").write_text(json_lines(rows))
     return [folder / "timers.jsonl"]
 
 
@@ -71,7 +71,7 @@ def in_a_file_each(folder: Path) -> list[Path]:
         for line in rows if rank == 2 else []:
             del line["start_ns"]
         with gzip.open(folder / f"rank{rank}.jsonl.gz", "wt") as file:
-            file.write("".join(json.dumps(line) + "\n" for line in rows))
+            file.write(json_lines(rows))
     return [folder]
 
 
@@ -129,9 +129,8 @@ def test_what_a_step_was_who_was_late_and_how_well_devices_are_used(session: Ses
 
 
 def test_ranges_and_steps_that_overlap_by_what_times_are_rounded_to_lie_behind_each_other(tmp_path: Path) -> None:
-    with (tmp_path / "timers.jsonl").open("w") as file:
-        for line in (line for rank in range(2) for line in lines(rank)):
-            file.write(json.dumps({**line, "duration_ms": line["duration_ms"] + 0.001}) + "\n")
+    longer = ({**line, "duration_ms": line["duration_ms"] + 0.001} for rank in range(2) for line in lines(rank))
+    (tmp_path / "timers.jsonl").write_text(json_lines(longer))
     store = Store(str(tmp_path / "store"))
     make_run(store, "t", [tmp_path / "timers.jsonl"])
 

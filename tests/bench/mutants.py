@@ -32,7 +32,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -294,15 +294,11 @@ def _probe(file: str, folder: Path) -> None:
 
 
 def _try(mutant: Mutant, files: Sequence[str], limit_s: int, folder: Path) -> None:
-    _stand_in(mutant)
+    of: dict[str, Any] = catalog.macros() if mutant.name in catalog.macros() else catalog.relations()
+    of[mutant.name] = replace(of[mutant.name], sql=mutant.sql)
     status, failure = _pytest(files, limit_s, folder)
     (folder / "failure.json").write_text(json.dumps([failure.test, failure.words]))
     sys.exit(status)
-
-
-def _stand_in(mutant: Mutant) -> None:
-    of: dict[str, Any] = catalog.macros() if mutant.name in catalog.macros() else catalog.relations()
-    of[mutant.name] = replace(of[mutant.name], sql=mutant.sql)
 
 
 def _forked(target: Callable[..., None], *args: Any) -> int:
@@ -371,33 +367,33 @@ def _on_known_runs(mutants: Sequence[Mutant], n_processes: int, kept: Path | Non
 
 
 def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
-    left: dict[str, list[Mutant]] = defaultdict(list)
+    """Return those that are caught or do not bind where a known run evaluates their relation."""
+    left: dict[str, deque[Mutant]] = defaultdict(deque)
     for mutant in mutants:
         left[mutant.name].append(mutant)
-    spent: Counter[str] = Counter()
+    spent_s: dict[str, float] = defaultdict(float)
     verdicts: list[Verdict] = []
     clock = _Clock()
 
-    def told(con: duckdb.DuckDBPyConnection, relation: Relation, _: str) -> None:
-        start = time.monotonic()
+    def told(con: duckdb.DuckDBPyConnection, relation: Relation, select: str) -> None:
         alike = left[relation.name]
-        if not alike or spent[relation.name] / 1000 > MOST_S:
+        if not alike or spent_s[relation.name] > MOST_S:
             return
+        start = time.monotonic()
         shipped = summary_of(con, relation.sql, relation)
         takes_s = time.monotonic() - start
-        tried = 0
-        for mutant in list(alike):
-            if time.monotonic() - start + spent[relation.name] / 1000 > MOST_S:
+        for _ in range(len(alike)):
+            if spent_s[relation.name] + time.monotonic() - start > MOST_S:
                 break
-            tried += 1
+            mutant = alike.popleft()
             verdict = _rows_of(con, mutant, relation, shipped, clock, 5 + 20 * takes_s)
-            if verdict is not None:
-                alike.remove(mutant)
+            if verdict is None:
+                alike.append(mutant)  # those not tried come first at its next evaluation
+            else:
                 verdicts.append(replace(verdict, by=f"test_known_rows.py {run}: {verdict.by}"))
-        left[relation.name] = [*alike[tried:], *alike[:tried]]  # others come first at its next evaluation
-        spent[relation.name] += int(1000 * (time.monotonic() - start))
+        spent_s[relation.name] += time.monotonic() - start
 
-    evaluate(RUNS[run], told)
+    evaluate(run, told)
     return verdicts
 
 
@@ -528,10 +524,8 @@ def _print_by_kind(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         counts[verdict.mutant.kind][verdict.outcome] += 1
     print(f"{'mutants':20}" + "".join(f"{o:>10}" for o in OUTCOMES))
-    for kind, found in sorted(counts.items()):
-        print(f"{kind:20}" + "".join(f"{found[o]:10}" for o in OUTCOMES))
-    total = sum(counts.values(), Counter[str]())
-    print(f"{'all':20}" + "".join(f"{total[o]:10}" for o in OUTCOMES), flush=True)
+    for kind, found in [*sorted(counts.items()), ("all", sum(counts.values(), Counter[str]()))]:
+        print(f"{kind:20}" + "".join(f"{found[o]:10}" for o in OUTCOMES), flush=True)
 
 
 def _readers(names: Sequence[str], n_processes: int) -> dict[str, list[tuple[float, str]]]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from flight_cases import lost_rank_5
 from formats import nsys_files, test_nsys_recipe, test_rocprofv3, test_rpd
 from hostile import mutations
+from json_lines import json_lines
 from longpole.synth import write
 from timeline_cases import pipeline, write_job
 
@@ -164,7 +165,7 @@ def _timers() -> bytes:
         {"rank": n % 3, "step": n // 18, "name": names[n // 3 % 6], "start_ms": 100 * n, "duration_us": 90.5}
         for n in range(108)
     ]
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return json_lines(rows).encode()
 
 
 def _telemetry() -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from evaluation import create_empty
 from longpole import catalog
 
 MS = 1_000_000
@@ -99,8 +100,7 @@ def views() -> duckdb.DuckDBPyConnection:
     catalog.load_macros(con)
     con.execute(_VIEWS)
     for name in _EMPTY:
-        columns = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
-        con.execute(f"CREATE TABLE {name} (run VARCHAR, {columns})")
+        create_empty(con, name, of_runs=True)
     con.execute(f"CREATE VIEW step_order AS {catalog.relations()['step_order'].sql}")
     return con
 

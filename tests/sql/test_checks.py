@@ -1,4 +1,4 @@
-"""The rules of `longpole check` by rows: those that keep a rule are not listed, and each way to break it is."""
+"""Rules of `longpole check` over one table: rows that keep a rule are not listed, and each way to break it is."""
 
 from __future__ import annotations
 
@@ -6,30 +6,19 @@ from typing import Any
 
 import pytest
 
-from evaluation import connection, dump_rows, rows
+from evaluation import connection, create_empty, dump_rows, insert, rows
 from longpole import catalog
 
-PARTS = ("compute_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
+PARTS = {"compute_ns": 100, "exposed_comm_ns": 30, "exposed_copy_ns": 20, "idle_ns": 60}
 CAUSES = ("idle_input_ns", "idle_sync_ns", "idle_host_ns", "idle_launch_ns", "idle_turnaround_ns", "idle_other_ns")
+WINDOW = {"duration_ns": 210, **PARTS, "overlapped_comm_ns": 5, **dict.fromkeys(CAUSES, 10)}
 
 
 def broken(rule: str, **changed: int) -> list[tuple[Any, ...]]:
     """Return what a rule lists of one window of 210 ns, 60 of them idle, in which some numbers are others."""
-    window = {
-        "duration_ns": 210,
-        "compute_ns": 100,
-        "exposed_comm_ns": 30,
-        "overlapped_comm_ns": 5,
-        "exposed_copy_ns": 20,
-    }
-    window |= {"idle_ns": 60, **{cause: 10 for cause in CAUSES}, **changed}
     con = connection()
-    columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()["rank_steps"].columns)
-    con.execute(f"CREATE TABLE rank_steps (run VARCHAR, {columns})")
-    names = ", ".join(window)
-    con.execute(
-        f"INSERT INTO rank_steps (run, rank, step, {names}) VALUES ('r', 1, 7, {', '.join(map(str, window.values()))})"
-    )
+    create_empty(con, "rank_steps", of_runs=True)
+    insert(con, "rank_steps", **{"run": "r", "rank": 1, "step": 7, **WINDOW, **changed})
     return rows(con, catalog.relations()[rule].sql)
 
 
@@ -40,16 +29,14 @@ def test_a_window_that_is_the_sum_of_its_parts_is_not_listed() -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_window_whose_parts_are_more_or_less_than_it_is_listed(part: str) -> None:
-    whole = {"compute_ns": 100, "exposed_comm_ns": 30, "exposed_copy_ns": 20, "idle_ns": 60}[part]
-    assert broken("a_window_is_the_sum_of_its_parts", **{part: whole + 1}) == [("r", 1, 7, 210, 211)]
-    assert broken("a_window_is_the_sum_of_its_parts", **{part: whole - 1}) == [("r", 1, 7, 210, 209)]
+    assert broken("a_window_is_the_sum_of_its_parts", **{part: PARTS[part] + 1}) == [("r", 1, 7, 210, 211)]
+    assert broken("a_window_is_the_sum_of_its_parts", **{part: PARTS[part] - 1}) == [("r", 1, 7, 210, 209)]
 
 
 @pytest.mark.parametrize("part", [*PARTS, "overlapped_comm_ns"])
 def test_a_negative_part_of_a_window_is_listed_even_where_the_sum_is_right(part: str) -> None:
     other = "compute_ns" if part != "compute_ns" else "idle_ns"
-    moved = {"compute_ns": 100, "exposed_comm_ns": 30, "exposed_copy_ns": 20, "idle_ns": 60}
-    changed = {part: -1} if part not in moved else {part: -1, other: moved[other] + moved[part] + 1}
+    changed = {part: -1} if part not in PARTS else {part: -1, other: PARTS[other] + PARTS[part] + 1}
     assert broken("a_window_is_the_sum_of_its_parts", **changed) == [("r", 1, 7, 210, 210)]
 
 

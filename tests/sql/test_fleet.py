@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from evaluation import connection, rows
+from evaluation import connection, create_empty, insert, rows
 from longpole import catalog
 
 Value = float | None
@@ -42,8 +42,7 @@ def night(
 def fleet() -> duckdb.DuckDBPyConnection:
     con = connection()
     for name in GIVEN:
-        listed = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
-        con.execute(f"CREATE TABLE {name} (run VARCHAR, {listed})")
+        create_empty(con, name, of_runs=True)
     con.execute("CREATE TABLE told_runs (run VARCHAR, job VARCHAR, workload VARCHAR, baseline VARCHAR)")
     con.execute("CREATE TABLE told_gates (run VARCHAR, gate VARCHAR, threshold DOUBLE)")
     return con
@@ -54,11 +53,6 @@ def made(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     for relation in catalog.leading_to(["fleet_regressions", "fleet_gates", "fleet_hosts"], given):
         con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
     return con
-
-
-def insert(con: duckdb.DuckDBPyConnection, table: str, **values: Any) -> None:
-    names, places = ", ".join(values), ", ".join("?" * len(values))
-    con.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(values.values()))
 
 
 def compared(con: duckdb.DuckDBPyConnection, run: str) -> tuple[Any, ...]:

@@ -8,17 +8,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from evaluation import analyzed, annotation, connection, dump_rows, evaluate, link, rows, step
-from longpole import catalog
+from evaluation import analyzed, annotation, connection, create_empty, dump_rows, evaluate, insert, link, rows, step
 
 GIVEN = ("rank_step_classes", "rank_memory", "rank_steps", "steps", "run_coverage", "step_mfu", "run_mfu")
 
 CLASSES = "SELECT class, n_steps, duration_ns, wall_ratio, evidence FROM run_goodput ORDER BY class"
-
-
-def insert(con: duckdb.DuckDBPyConnection, table: str, **values: Any) -> None:
-    names, places = ", ".join(f'"{n}"' for n in values), ", ".join("?" * len(values))
-    con.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(values.values()))
 
 
 def measured(
@@ -34,8 +28,7 @@ def measured(
     con.register("dump_table", dump_rows(*(dumps or [{"rank": 0}])))
     con.execute("CREATE TABLE dumps AS FROM dump_table")
     for name in GIVEN:
-        listed = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
-        con.execute(f"CREATE TABLE {name} ({listed})")
+        create_empty(con, name)
     for table, given in (
         ("steps", steps),
         ("rank_step_classes", classes),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import duckdb
 import pytest
 
-from evaluation import connection, dump_rows, evaluate, rows
+from evaluation import connection, create_empty, dump_rows, evaluate, insert, rows
 from longpole import catalog
 from longpole.config import parse
 
@@ -35,8 +33,7 @@ def judged(
     con.execute(f"CREATE TABLE run_config AS SELECT {listed}", [value for _, _, value in figures])
     given = ["rank_updates", "rank_work", "rank_steps", "rank_step_waits", "steps", "ranks"]
     for name in given:
-        columns = ", ".join(f"{c.name} {c.type}" for c in catalog.relations()[name].columns)
-        con.execute(f"CREATE TABLE {name} ({columns})")
+        create_empty(con, name)
     job = range(world or n_ranks)
     con.executemany(
         "INSERT INTO ranks BY NAME SELECT $1::INTEGER AS rank, $2::VARCHAR AS device_name, $3::BOOLEAN AS is_recorded",
@@ -54,11 +51,6 @@ def judged(
         insert(con, "rank_updates", rank=0, step=step, n_updates=n)
     evaluate(con, "mfu", [*given, "dumps", "run_config"])
     return con
-
-
-def insert(con: duckdb.DuckDBPyConnection, table: str, **values: Any) -> None:
-    names, places = ", ".join(values), ", ".join("?" * len(values))
-    con.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(values.values()))
 
 
 def reason(con: duckdb.DuckDBPyConnection) -> str:
