@@ -57,6 +57,30 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, **values: Any) -> None:
     con.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(values.values()))
 
 
+def answer(name: str, /, select: str = "*", **given: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """Return the rows of one relation, in order, where what it reads has these rows and everything else has none.
+
+    Args:
+        select: The columns or expressions that are wanted of each row.
+        given: Rows by the relation or table that has them. What a row of a relation leaves out is NULL, and what a
+            row of `dumps` leaves out is that of a whole dump; other tables have the columns of their first row.
+    """
+    con = connection()
+    relation = catalog.relations()[name]
+    assert set(given) <= relation.reads, f"{name} does not read {set(given) - relation.reads}"
+    for read in relation.reads:
+        if read in catalog.relations():
+            create_empty(con, read)
+            for row in given.get(read, ()):
+                insert(con, read, **row)
+        elif read in given:
+            alike = dump_rows(*given[read]) if read == "dumps" else pa.Table.from_pylist(list(given[read]))
+            con.register("alike", alike)
+            con.execute(f"CREATE TABLE {read} AS FROM alike")
+    con.execute(f"CREATE TABLE {name} AS {relation.sql}")
+    return rows(con, f"SELECT {select} FROM {name} ORDER BY ALL")
+
+
 def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:
     """Return the events that raw rows of one dump become, in order of start."""
     con = _linked(rows, base_ns, step_pattern)

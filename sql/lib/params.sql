@@ -31,8 +31,8 @@
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 -- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
 --     per cent from run to run, and the slowest of eight ranks by as much.
--- mfu_trend_ratio  DOUBLE  MFU whose median differs by less between a run's first and last third is steady: 0.03. Step times
---     of one job differ by a few per cent from step to step; a median of many by less.
+-- mfu_trend_ratio  DOUBLE  MFU whose median differs by no more between a run's first and last third is steady: 0.03. Step
+--     times of one job differ by a few per cent from step to step; a median of many by less.
 -- baseline_runs    BIGINT  Good runs that a run is compared with, the last ones: 10. Enough for a median deviation, and few
 --     enough that a lasting change is the new normal after as many nights.
 -- noise_sigmas     DOUBLE  A change within this many standard deviations says nothing: 3, one false alarm in 370.

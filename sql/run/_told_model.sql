@@ -1,7 +1,7 @@
 -- One row: FLOPs that the model of run.toml needs for a token, and what to write where they do not follow.
 --
 -- token_flops       DOUBLE   By torchtitan's convention: 6 (N - embeddings) + 6 L H (d_qk + d_v) S; NULL with reasons.
--- plain_token_flops DOUBLE   6 N, N the parameters that a token passes through; NULL with plain_reasons.
+-- plain_token_flops DOUBLE   6 N, N the parameters that a token passes through; NULL with reasons.
 -- seq_len           BIGINT   Positions of a sequence; NULL unknown.
 -- convention        VARCHAR  How token_flops were counted, with the numbers; NULL as they are.
 -- reasons           VARCHAR[]  Why there are no token_flops; empty where there are.

@@ -80,14 +80,14 @@ gaps AS (
         capture,
         lag(capture) OVER in_order AS before,
         first_step = lag(last_step) OVER in_order + 1 AS is_next,
-        greatest(start_ns - lag(end_ns) OVER in_order, 0) AS duration_ns
+        start_ns - lag(end_ns) OVER in_order AS apart_ns
     FROM blocks
     WINDOW in_order AS (ORDER BY first_step)
 ),
 
 judged AS (
     SELECT
-        gaps.duration_ns,
+        CASE WHEN gaps.apart_ns < 0 THEN 0 ELSE gaps.apart_ns END AS duration_ns,  -- greatest() would make NULL 0 too
         gaps.is_next
             AND EXISTS (
                 SELECT 1

@@ -1,6 +1,6 @@
 -- One row per run: throughput and MFU of all its steps together, and whether they change.
 --
--- n_steps        BIGINT   Steps with a step time.
+-- n_steps        BIGINT   Steps with a step time, of more than 0 ns.
 -- tokens         BIGINT   Positions processed in them; NULL unknown.
 -- tokens_per_s   DOUBLE   Over their time.
 -- scored_per_s   DOUBLE   Scored targets in a second, likewise.

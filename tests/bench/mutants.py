@@ -1,21 +1,16 @@
 """Mutants of the shipped SQL: how many of them some test catches.
 
-Run as `python tests/bench/mutants.py [--mutants 200] [--seed 1] [--processes 2] [NAME ...]`. A mutant is one
-relation or macro with one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for
-max, a FILTER or a DISTINCT gone, a LEFT join made INNER, plus for minus. What does not bind is no mutant.
+Run as `python tests/bench/mutants.py [--processes 2] [--kept FILE] [NAME ...]`. A mutant is one relation or macro with
+one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for max, a FILTER or a
+DISTINCT gone, a LEFT join made INNER, plus for minus. What does not bind is no mutant.
 
 All of them are evaluated where tests/test_known_rows.py evaluates the relation, in its place and on what it reads.
-Mutants with other rows than the shipped relation, an error or an answer that never comes are caught by that test. Of
-the others `--mutants` are drawn, and each runs in a process of its own in which the catalogue holds it, on the test
-files that evaluate its relation, or one that calls its macro, the quickest first. It is caught where a test fails, and
-fails once more when it is run alone, or where all take three times what they take with the shipped SQL and a minute
-more. Each is printed with what was changed and what it failed; some survivors mean the same as what is shipped.
-
-What a survivor costs is all its test files, minutes of them: `--patience` seconds, by what they take with the shipped
-SQL, are spent on one at most. More might have caught it, so the share that is printed is the least that is caught.
-
-Which files evaluate which relation is found first, by running each once with the shipped SQL; a file that fails then is
-left out and named.
+Mutants with other rows than the shipped relation, an error or an answer that never comes are caught by that test. The
+others are evaluated likewise wherever another test evaluates the relation. Each that has other rows in a test is held
+by the catalogue of a process of its own, which runs that test, `MOST_TESTS` of them at most. It is caught where one
+fails, and fails once more when it is run alone, or where all take three times what they take with the shipped SQL and
+a minute more. The survivors are printed: some mean the same as what is shipped. More tests, or more seconds for the
+mutants of one relation in a file (`MOST_S`), might have caught others: the share is the least that is caught.
 """
 
 from __future__ import annotations
@@ -23,17 +18,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import functools
 import json
 import multiprocessing
 import os
-import random
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -42,7 +37,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from known_rows import evaluate, summary_of
+from known_rows import Told, evaluate, summary_of, watching
 from known_runs import RUNS
 from longpole import catalog
 from longpole.catalog import Macro, Relation
@@ -93,12 +88,19 @@ FUNCTIONS = {
     **{"arg_min": "arg_max", "arg_max": "arg_min", "+": "-", "-": "+", "bool_or": "bool_and", "bool_and": "bool_or"},
 }
 
-OUTCOMES = ("caught", "too slow", "survived", "untested", "unclear", "unbound")
+OUTCOMES = ("caught", "too slow", "survived", "unclear", "unbound")
 
 CAUGHT = ("caught", "too slow")
 
+SETTLED = (*CAUGHT, "unbound")
+
+OF_MACROS = "test_macros.py"
+
+MOST_TESTS = 3
+"""Tests of a file on which a mutant is run that has other rows in them."""
+
 MOST_S = 15
-"""Seconds that the mutants of one relation may take in one known run; a mutant of many waits for the next run then."""
+"""Seconds that the mutants of one relation may take in a known run or a file; those of many wait for the next then."""
 
 UNBOUND = ("BinderException", "ParserException", "Binder Error", "Parser Error")
 
@@ -122,17 +124,6 @@ class Verdict:
     mutant: Mutant
     outcome: str
     by: str = ""
-
-
-class _Seen(Relation):
-    """A relation that notes whose SQL was asked for."""
-
-    names: set[str] = set()  # noqa: RUF012
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "sql":
-            _Seen.names.add(object.__getattribute__(self, "name"))
-        return object.__getattribute__(self, name)
 
 
 def mutants_of(shared: Relation | Macro, con: duckdb.DuckDBPyConnection) -> list[Mutant]:
@@ -253,6 +244,15 @@ def _rename(node: Node, name: str) -> Callable[[], Callable[[], None]]:
     return change
 
 
+class _Running:
+    """A pytest plugin that knows which test runs."""
+
+    test = ""
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.test = nodeid
+
+
 class _FirstFailure:
     """A pytest plugin that keeps the first test that failed, and with what words."""
 
@@ -266,7 +266,7 @@ class _FirstFailure:
             self.words = " ".join((crash.message if crash else str(report.longrepr)).split())[:300]
 
 
-def _pytest(tests: Sequence[str], limit_s: int, folder: Path) -> tuple[int, _FirstFailure]:
+def _pytest(tests: Sequence[str], limit_s: int, folder: Path, *plugins: object) -> tuple[int, _FirstFailure]:
     """Run tests in this process, which then is a group of its own, and return pytest's exit status.
 
     Their output goes to a file of `folder`, and what they write to folders in it.
@@ -276,21 +276,29 @@ def _pytest(tests: Sequence[str], limit_s: int, folder: Path) -> tuple[int, _Fir
     os.dup2(1, 2)
     signal.alarm(limit_s)  # ends the process: no test waits for it
     # Hypothesis' examples are the same each time, and none is kept of one mutant for the next.
-    options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not browser and not slow"]
+    options = [] if plugins else ["-x"]
+    options += ["-q", "-n0", "-p", "no:cacheprovider", "-m", "not browser and not slow"]
     failure = _FirstFailure()
     places = ["--rootdir", str(TESTS.parent), "--basetemp", str(folder / "tmp")]
-    return int(pytest.main([*options, *places, *tests], plugins=[failure])), failure
+    return int(pytest.main([*options, *places, *tests], plugins=[failure, *plugins])), failure
 
 
-def _probe(file: str, folder: Path) -> None:
-    for name, relation in list(catalog.relations().items()):
-        seen = copy.copy(relation)
-        object.__setattr__(seen, "__class__", _Seen)
-        catalog.relations()[name] = seen
-    setattr(catalog, "fingerprint", lambda *scopes: "mutants")  # noqa: B010
+def _watch(file: str, mutants: Sequence[Mutant], folder: Path) -> None:
+    """Write in which tests of a file each mutant has other rows, and how many seconds the file takes."""
+    tests: dict[int, list[str]] = defaultdict(list)
+    running = _Running()
+    place_of = {mutant: place for place, mutant in enumerate(mutants)}
+
+    def differs(verdict: Verdict) -> bool:
+        of_mutant = tests[place_of[verdict.mutant]]
+        if running.test not in of_mutant:
+            of_mutant.append(running.test)
+        return len(of_mutant) == MOST_TESTS
+
     start = time.monotonic()
-    status, _ = _pytest([file], 600, folder)
-    (folder / "result.json").write_text(json.dumps([status, time.monotonic() - start, sorted(_Seen.names)]))
+    with watching(_told_of(mutants, differs)):
+        status, _ = _pytest([file], 1800, folder, running)
+    (folder / "result.json").write_text(json.dumps([status, time.monotonic() - start, sorted(tests.items())]))
 
 
 def _try(mutant: Mutant, files: Sequence[str], limit_s: int, folder: Path) -> None:
@@ -335,44 +343,28 @@ def _judged(mutant: Mutant, files: Sequence[str], takes_s: float) -> Verdict:
     return Verdict(mutant, "caught", f"{test}: {words}")
 
 
-def _on_known_runs(mutants: Sequence[Mutant], n_processes: int, kept: Path | None) -> dict[Mutant, Verdict]:
-    """Return the mutants whose rows of a known run are not the shipped relation's, and those that do not bind.
-
-    Args:
-        kept: Has what is found after each run, and is gone on from.
-    """
-    found: dict[Mutant, Verdict] = {}
-    done: list[str] = []
-    if kept is not None and kept.exists():
-        of_texts = {(m.name, m.sql): m for m in mutants}
-        done, before = json.loads(kept.read_text())
-        judged_before = [(of_texts.get((name, sql)), outcome, by) for name, sql, outcome, by in before]
-        found = {m: Verdict(m, outcome, by) for m, outcome, by in judged_before if m is not None}
-
-    for run in RUNS:
-        if run in done:
-            continue
-
-        def judged(part: int, run: str = run) -> list[Verdict]:
-            return _on_a_run(run, [m for m in mutants[part::n_processes] if m not in found])
-
-        n_before = len(found)
-        for verdicts in _as_done(range(n_processes), n_processes, judged):
-            found.update({v.mutant: v for v in verdicts})
-        print(f"{run}: {len(found) - n_before} more, {len(mutants) - len(found)} left", flush=True)
-        done.append(run)
-        if kept is not None:
-            kept.write_text(json.dumps([done, [[m.name, m.sql, v.outcome, v.by] for m, v in found.items()]]))
-    return found
-
-
 def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
     """Return those that are caught or do not bind where a known run evaluates their relation."""
+    verdicts: list[Verdict] = []
+
+    def differs(verdict: Verdict) -> bool:
+        verdicts.append(replace(verdict, by=f"test_known_rows.py {run}: {verdict.by}"))
+        return True
+
+    evaluate(run, _told_of(mutants, differs))
+    return verdicts
+
+
+def _told_of(mutants: Sequence[Mutant], differs: Callable[[Verdict], bool]) -> Told:
+    """Return what evaluates the mutants of each relation that it is told of, beside it.
+
+    Args:
+        differs: Is called with each that has other rows there, and says whether it is done with.
+    """
     left: dict[str, deque[Mutant]] = defaultdict(deque)
     for mutant in mutants:
         left[mutant.name].append(mutant)
     spent_s: dict[str, float] = defaultdict(float)
-    verdicts: list[Verdict] = []
     clock = _Clock()
 
     def told(con: duckdb.DuckDBPyConnection, relation: Relation, select: str) -> None:
@@ -387,14 +379,11 @@ def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
                 break
             mutant = alike.popleft()
             verdict = _rows_of(con, mutant, relation, shipped, clock, 5 + 20 * takes_s)
-            if verdict is None:
+            if verdict is None or not differs(verdict):
                 alike.append(mutant)  # those not tried come first at its next evaluation
-            else:
-                verdicts.append(replace(verdict, by=f"test_known_rows.py {run}: {verdict.by}"))
         spent_s[relation.name] += time.monotonic() - start
 
-    evaluate(run, told)
-    return verdicts
+    return told
 
 
 def _rows_of(
@@ -463,60 +452,97 @@ def _send(work: Callable[[Any], Any], task: Any, there: Connection) -> None:
     there.send(work(task))
 
 
+def _on_a_file(file: str, mutants: Sequence[Mutant], n_processes: int) -> list[Verdict]:
+    """Return what becomes of those that have other rows in some test of a file, or whose macro it tests."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        status = _forked(_watch, file, mutants, Path(folder))
+        if status or not (Path(folder) / "result.json").exists():
+            print(f"left out, ended with {status}: {file}", flush=True)
+            return []
+        failed, takes_s, places = json.loads((Path(folder) / "result.json").read_text())
+    if failed:
+        print(f"left out, its tests fail or are none: {file}", flush=True)
+        return []
+    tests_of = {mutants[place]: tests for place, tests in places}
+    if Path(file).name == OF_MACROS:
+        tests_of |= {m: [file] for m in mutants if m.name in catalog.macros()}
+
+    def judged(mutant: Mutant) -> Verdict:
+        verdict = _judged(mutant, tests_of[mutant], takes_s)
+        return verdict if verdict.by else replace(verdict, by=f"has other rows in {tests_of[mutant][0]}")
+
+    return list(_as_done(list(tests_of), n_processes, judged))
+
+
+class _Kept:
+    """Verdicts and what they are of, in a file that a later call goes on from; in memory where there is none."""
+
+    def __init__(self, path: Path | None, mutants: Sequence[Mutant]) -> None:
+        self._path = path
+        self.done: list[str] = []
+        self.verdicts: dict[Mutant, Verdict] = {}
+        if path is not None and path.exists():
+            of_texts = {(m.name, m.sql): m for m in mutants}
+            self.done, before = json.loads(path.read_text())
+            of_mutants = [(of_texts.get((name, sql)), outcome, by) for name, sql, outcome, by in before]
+            self.verdicts = {m: Verdict(m, outcome, by) for m, outcome, by in of_mutants if m is not None}
+
+    def left(self, mutants: Sequence[Mutant]) -> list[Mutant]:
+        return [m for m in mutants if m not in self.verdicts or self.verdicts[m].outcome not in SETTLED]
+
+    def add(self, name: str, verdicts: Sequence[Verdict]) -> None:
+        """Keep what a known run or a test file says."""
+        self.done.append(name)
+        self.verdicts |= {v.mutant: v for v in verdicts}
+        n_settled = sum(v.outcome in SETTLED for v in verdicts)
+        print(f"{name}: {n_settled} more of {len(verdicts)} with other rows", flush=True)
+        if self._path is not None:
+            all_of = [[m.name, m.sql, v.outcome, v.by] for m, v in self.verdicts.items()]
+            self._path.write_text(json.dumps([self.done, all_of]))
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--mutants", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--patience", type=float, default=600)
     parser.add_argument("--files", nargs="*", default=FILES)
-    parser.add_argument("--map", type=Path, help="keeps which files evaluate what, for the next time")
-    parser.add_argument("--known", type=Path, help="keeps which have other rows of known runs, likewise")
+    parser.add_argument("--kept", type=Path, help="keeps what each known run and each file says, and is gone on from")
     told = parser.parse_args(arguments)
-    macros = catalog.macros().values()
-    all_of: list[Relation | Macro] = [*macros, *(r for r in catalog.relations().values() if r.folder in FOLDERS)]
-    chosen = [r for r in all_of if not told.names or r.name in told.names]
-
+    all_of: list[Relation | Macro] = [
+        *catalog.macros().values(),
+        *(r for r in catalog.relations().values() if r.folder in FOLDERS),
+    ]
     con = duckdb.connect()
-    of_relations = [mutants_of(r, con) for r in chosen]
+    mutants = [m for r in all_of if not told.names or r.name in told.names for m in mutants_of(r, con)]
     con.close()
-    every = [mutant for mutants in of_relations for mutant in mutants]
-    known = _on_known_runs(every, told.processes, told.known)
-    n_mutants = len(every) - sum(v.outcome == "unbound" for v in known.values())
-    n_caught = sum(v.outcome in CAUGHT for v in known.values())
-    print(f"{100 * n_caught / n_mutants:.1f} % of {n_mutants} have other rows of known runs", flush=True)
-    _print_by_kind(list(known.values()))
-    left = [[m for m in mutants if m not in known] for mutants in of_relations]
-    drawn = _drawn(left, told.mutants, random.Random(told.seed))  # noqa: S311 - the same mutants again, not secrets
-    if not drawn:
-        return 0
 
-    if told.map and told.map.exists():
-        readers: dict[str, list[tuple[float, str]]] = json.loads(told.map.read_text())
-    else:
-        readers = _readers(told.files, told.processes)
-        if told.map:
-            told.map.write_text(json.dumps(readers))
-    for macro in macros:
-        callers = [r.name for r in filter(macro.is_called_by, catalog.relations().values())]
-        of_callers = {file: (s, file) for name in callers for s, file in readers.get(name, [])}
-        readers[macro.name] = [(0.0, str(TESTS / "sql" / "test_macros.py")), *of_callers.values()]
+    kept = _Kept(told.kept, mutants)
+    for run in RUNS:
+        if run not in kept.done:
+            left = kept.left(mutants)
+            parts = [left[part :: told.processes] for part in range(told.processes)]
+            of_parts = _as_done(parts, told.processes, functools.partial(_on_a_run, run))
+            kept.add(run, [verdict for verdicts in of_parts for verdict in verdicts])
+    _print_share("have other rows of known runs", kept.verdicts.values(), len(mutants))
 
-    def judged(mutant: Mutant) -> Verdict:
-        files, takes_s = _within(told.patience, sorted(readers.get(mutant.name, [])))
-        return _judged(mutant, files, takes_s) if files else Verdict(mutant, "untested")
-
-    verdicts = []
-    for verdict in _as_done(drawn, told.processes, judged):
-        verdicts.append(verdict)
-        print(f"{verdict.outcome}: {verdict.mutant.name}: {verdict.mutant.change}\n    {verdict.by}", flush=True)
+    places = [TESTS / name for name in told.files]
+    for path in [f for p in places for f in (sorted(p.rglob("test_*.py")) if p.is_dir() else [p])]:
+        name = str(path.relative_to(TESTS))
+        if name not in kept.done:
+            kept.add(name, _on_a_file(str(path), kept.left(mutants), told.processes))
+    verdicts = [kept.verdicts.get(m, Verdict(m, "survived", "no test has other rows of it")) for m in mutants]
+    for verdict in verdicts:
+        if verdict.outcome not in SETTLED:
+            print(f"{verdict.outcome}: {verdict.mutant.name}: {verdict.mutant.change}\n    {verdict.by}")
     _print_by_kind(verdicts)
-    n_drawn = sum(v.outcome != "unbound" for v in verdicts)
-    share = sum(v.outcome in CAUGHT for v in verdicts) / max(1, n_drawn)
-    print(f"{100 * share:.1f} % of {n_drawn} of the {n_mutants - n_caught} others are caught by other tests")
-    print(f"{100 * (n_caught + share * (n_mutants - n_caught)) / n_mutants:.1f} % of all, so drawn, are caught")
+    _print_share("are caught", verdicts, len(mutants))
     return 0
+
+
+def _print_share(what: str, verdicts: Iterable[Verdict], n_mutants: int) -> None:
+    counts = Counter(v.outcome for v in verdicts)
+    n_bound = n_mutants - counts["unbound"]
+    print(f"{100 * sum(counts[o] for o in CAUGHT) / max(1, n_bound):.1f} % of {n_bound} {what}", flush=True)
 
 
 def _print_by_kind(verdicts: Sequence[Verdict]) -> None:
@@ -526,51 +552,6 @@ def _print_by_kind(verdicts: Sequence[Verdict]) -> None:
     print(f"{'mutants':20}" + "".join(f"{o:>10}" for o in OUTCOMES))
     for kind, found in [*sorted(counts.items()), ("all", sum(counts.values(), Counter[str]()))]:
         print(f"{kind:20}" + "".join(f"{found[o]:10}" for o in OUTCOMES), flush=True)
-
-
-def _readers(names: Sequence[str], n_processes: int) -> dict[str, list[tuple[float, str]]]:
-    """Return for each relation the test files that evaluate it, with the seconds they take."""
-    places = [TESTS / name for name in names]
-    files = [str(f) for p in places for f in (sorted(p.rglob("test_*.py")) if p.is_dir() else [p])]
-    readers: dict[str, list[tuple[float, str]]] = defaultdict(list)
-
-    def probed(file: str) -> tuple[str, int, list[Any]]:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            status = _forked(_probe, file, Path(folder))
-            out = Path(folder) / "result.json"
-            return file, status, json.loads(out.read_text()) if out.exists() else []
-
-    for file, status, result in _as_done(files, n_processes, probed):
-        if not result:
-            print(f"left out, ended with {status}: {file}", flush=True)
-            continue
-        failed, seconds, seen = result
-        if failed:
-            print(f"left out, its tests fail or are none: {file}", flush=True)
-            continue
-        for relation in seen:
-            readers[relation].append((seconds, file))
-    return readers
-
-
-def _within(patience_s: float, known: Sequence[tuple[float, str]]) -> tuple[list[str], float]:
-    """Return the quickest files that take no longer together, at least one, and what they take."""
-    files: list[str] = []
-    total = 0.0
-    for seconds, file in known:
-        if files and total + seconds > patience_s:
-            break
-        files.append(file)
-        total += seconds
-    return files, total
-
-
-def _drawn(of_relations: Sequence[Sequence[Mutant]], n: int, chance: random.Random) -> list[Mutant]:
-    """Return `n` mutants, as many of each relation as of the next as far as it has them."""
-    shuffled = [chance.sample(list(mutants), len(mutants)) for mutants in of_relations]
-    chance.shuffle(shuffled)
-    rounds = [m[place] for place in range(max(map(len, shuffled))) for m in shuffled if place < len(m)]
-    return rounds[:n]
 
 
 if __name__ == "__main__":

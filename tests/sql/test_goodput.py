@@ -165,6 +165,26 @@ def test_without_one_clock_wall_time_is_not_known() -> None:
     ]
 
 
+def test_without_one_clock_gaps_are_counted_and_their_time_is_not_known() -> None:
+    steps = [
+        *lasting(None, None),
+        *lasting(None, first_step=3, capture=1),
+        *lasting(None, first_step=9, capture=2),
+    ]
+    for row in steps:
+        row["start_ns"] = None
+    dumps = [
+        {"rank": 0, "process": 7, "first_step": 1, "last_step": 2},
+        {"rank": 0, "process": 8, "first_step": 3, "last_step": 9},
+    ]
+
+    assert rows(measured(steps, dumps=dumps), CLASSES) == [
+        ("not recorded", 1, None, None, "n/a: clocks not aligned"),
+        ("restart", 1, None, None, "n/a: clocks not aligned"),
+        ("train", 4, None, None, "n/a: clocks not aligned"),
+    ]
+
+
 def test_the_measures_of_a_run_and_what_its_steps_say_of_their_noise() -> None:
     steps = lasting(100, 110, 120, 130)
     steps[1] |= {"straggler_rank": 1, "straggler_ns": 23}
