@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, get_type_hints
 
@@ -16,6 +17,14 @@ from longpole.events import RAW_SCHEMA
 from longpole.store import DUMP_TABLE
 
 Row = dict[str, Any]
+
+TOLD = {
+    "told_runs": "run VARCHAR, job VARCHAR, workload VARCHAR, baseline VARCHAR",
+    "told_gates": "run VARCHAR, gate VARCHAR, threshold DOUBLE",
+    "phase_patterns": "phase VARCHAR, pattern VARCHAR",
+    "dump_facts": "dump_no BIGINT, is_truncated BOOLEAN, n_dropped BIGINT, format VARCHAR",
+}
+"""What run.toml and readers say besides, with its columns."""
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -57,28 +66,53 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, **values: Any) -> None:
     con.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(values.values()))
 
 
-def answer(name: str, /, select: str = "*", **given: Sequence[Row]) -> list[tuple[Any, ...]]:
+@functools.cache
+def _shipped() -> duckdb.DuckDBPyConnection:
+    return connection()
+
+
+def answer(name: str, /, select: str = "*", **given: Sequence[Row] | pa.Table) -> list[tuple[Any, ...]]:
     """Return the rows of one relation, in order, where what it reads has these rows and everything else has none.
 
     Args:
         select: The columns or expressions that are wanted of each row.
-        given: Rows by the relation or table that has them. What a row of a relation leaves out is NULL, and what a
-            row of `dumps` leaves out is that of a whole dump; other tables have the columns of their first row.
+        given: Rows by the relation or table that has them. What a row of a relation leaves out is NULL, of `params` as
+            shipped, of `dumps` that of a whole dump, and of events the dump is 0; tables that are not in `TOLD` have
+            the columns of their first row.
     """
-    con = connection()
-    relation = catalog.relations()[name]
+    con, relations = _shipped(), catalog.relations()
+    relation = relations[name]
     assert set(given) <= relation.reads, f"{name} does not read {set(given) - relation.reads}"
-    for read in relation.reads:
-        if read in catalog.relations():
-            create_empty(con, read)
-            for row in given.get(read, ()):
-                insert(con, read, **row)
-        elif read in given:
-            alike = dump_rows(*given[read]) if read == "dumps" else pa.Table.from_pylist(list(given[read]))
-            con.register("alike", alike)
-            con.execute(f"CREATE TABLE {read} AS FROM alike")
-    con.execute(f"CREATE TABLE {name} AS {relation.sql}")
-    return rows(con, f"SELECT {select} FROM {name} ORDER BY ALL")
+    is_of_runs = relation.scope in ("fleet", "check")
+    con.begin()
+    try:
+        for read in sorted(relation.reads):
+            its = given.get(read, ())
+            if read == "params":
+                con.execute(f"CREATE TABLE params AS {relations[read].sql}")
+                for threshold, value in dict(*its).items():
+                    con.execute(f"UPDATE params SET {threshold} = ?", [value])
+            elif read in relations or read in TOLD:
+                if read in TOLD:
+                    con.execute(f"CREATE TABLE {read} ({TOLD[read]})")
+                else:
+                    create_empty(con, read, of_runs=is_of_runs and relations[read].scope != "fleet")
+                if read == "events":
+                    con.execute("ALTER TABLE events ADD COLUMN dump_no BIGINT DEFAULT 0")
+                for row in its:
+                    insert(con, read, **row)
+            elif read in given:
+                con.register("its", _table(read, its))
+                con.execute(f"CREATE TABLE {read} AS FROM its")
+        return rows(con, f"SELECT {select} FROM ({relation.sql}) ORDER BY ALL")
+    finally:
+        con.rollback()
+
+
+def _table(name: str, its: Sequence[Row] | pa.Table) -> pa.Table:
+    if isinstance(its, pa.Table):
+        return its
+    return dump_rows(*its) if name == "dumps" else pa.Table.from_pylist(list(its))
 
 
 def link(rows: Sequence[Row], *, base_ns: int = 0, step_pattern: str = r"^ProfilerStep#(\d+)$") -> pa.Table:

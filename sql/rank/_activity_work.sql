@@ -45,11 +45,12 @@ graphs AS (
         compute.launch_ns,
         1 / count(*) AS part
     FROM compute
-    JOIN events AS calls
+    SEMI JOIN events AS calls
         ON compute.dump_no = calls.dump_no
         AND compute.launch_thread = calls.thread
         AND compute.launch_ns = calls.start_ns
-    WHERE calls.category IN ('runtime', 'driver') AND contains(calls.name, 'GraphLaunch')
+        AND calls.category IN ('runtime', 'driver')
+        AND contains(calls.name, 'GraphLaunch')
     GROUP BY compute.dump_no, compute.launch_thread, compute.launch_ns
 ),
 

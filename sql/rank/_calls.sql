@@ -1,7 +1,7 @@
 -- One row per call of a host thread into the driver, and per record of a synchronisation.
 --
 -- dump_no             BIGINT   Which of the rank's dumps.
--- thread              BIGINT   Host thread; NULL of a synchronisation's record.
+-- thread              BIGINT   Host thread; of a synchronisation's record whatever the dump has there, which may be its stream.
 -- start_ns            BIGINT   Start, on the rank's own clock.
 -- end_ns              BIGINT   End; NULL where it did not finish.
 -- name                VARCHAR  Of a blocking call its name; else NULL.

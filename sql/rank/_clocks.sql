@@ -126,10 +126,12 @@ judged AS (
             WHEN local_sized_ns < params.shaped_ratio * (total_ns - comm_total_ns) AND shapes_reason IS NULL
                 THEN format('{:.0f} % of the time has sizes', 100 * local_sized_ns / (total_ns - comm_total_ns))
             WHEN lacks_memory AND device.device IS NOT NULL THEN format('memory bandwidth of {} is not known', device.device)
+            WHEN memory_ns >= params.largest_work THEN 'a memory bandwidth so low is not believed'
         END AS memory_reason,
         CASE
             WHEN sized_ns - local_sized_ns < params.shaped_ratio * comm_total_ns THEN 'sizes of collectives are not recorded'
             WHEN lacks_link AND device.device IS NOT NULL THEN format('link bandwidth of {} is not known', device.device)
+            WHEN comm_ns >= params.largest_work THEN 'a link bandwidth so low is not believed'
         END AS comm_reason,
         round(n_launches * coalesce(launch_cost.launch_ns, 0))::BIGINT AS overhead_ns
     FROM summed
@@ -142,11 +144,14 @@ shown AS (
     SELECT
         * EXCLUDE (compute_ns, memory_ns, comm_ns, floor_ns),
         CASE WHEN NOT lacks_floor THEN floor_ns END AS floor_ns,
-        CASE WHEN shapes_reason IS NULL AND peak_reason IS NULL AND compute_ns < (SELECT largest_work FROM params) THEN round(compute_ns)::BIGINT END AS compute_ns,
-        CASE WHEN shapes_reason IS NULL AND memory_reason IS NULL AND memory_ns < (SELECT largest_work FROM params) THEN round(memory_ns)::BIGINT END AS memory_ns,
-        CASE WHEN comm_reason IS NULL AND comm_ns < (SELECT largest_work FROM params) THEN round(comm_ns)::BIGINT END AS comm_ns,
+        CASE WHEN shapes_reason IS NULL AND peak_reason IS NULL THEN round(compute_ns)::BIGINT END AS compute_ns,
+        CASE WHEN shapes_reason IS NULL AND memory_reason IS NULL THEN round(memory_ns)::BIGINT END AS memory_ns,
+        CASE WHEN comm_reason IS NULL THEN round(comm_ns)::BIGINT END AS comm_ns,
         list_filter([shapes_reason, peak_reason, memory_reason, comm_reason], lambda reason: reason IS NOT NULL) AS reasons,
-        device IS NOT NULL AND peak_reason IS NULL AND NOT lacks_memory AND NOT lacks_link AS is_priced,
+        peak_reason IS NULL
+            AND NOT lacks_memory
+            AND NOT lacks_link
+            AND coalesce(greatest(memory_ns, comm_ns) < (SELECT largest_work FROM params), TRUE) AS is_priced,
         coalesce(compute_ns, 0) AS least_compute_ns,
         coalesce(memory_ns, 0) AS least_memory_ns,
         coalesce(comm_ns, 0) AS least_comm_ns,

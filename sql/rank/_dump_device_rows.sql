@@ -2,7 +2,7 @@
 --
 -- row_id         BIGINT   Place of the event in the dump.
 -- kind           VARCHAR  compute, comm or copy; NULL where the event has no usable time.
--- comm_evidence  VARCHAR  Why it is comm: metadata, operator or name; NULL for other kinds.
+-- comm_evidence  VARCHAR  Why it is comm, or would be had it a duration: metadata, operator or name; else NULL.
 -- launch_ns      BIGINT   Start of the launching call, without base_ns; NULL where the dump lacks it.
 -- launch_end_ns  BIGINT   End of the launching call.
 -- launch_thread  BIGINT   Thread of the launching call.

@@ -4,7 +4,7 @@
 -- is_marker     BOOLEAN  Whether it is a step marker.
 -- kind          VARCHAR  compute, comm or copy; NULL for what occupies no lane.
 -- comm_evidence VARCHAR  comm only: metadata, operator or name.
--- step          BIGINT   Step that launched it, or that it starts in on the host.
+-- step          BIGINT   Step that launched it, or that it starts in on the host; a marker's own.
 -- launch_ns     BIGINT   Start of its launch, without base_ns.
 -- launch_end_ns BIGINT   End of its launch.
 -- launch_thread BIGINT   Thread of its launch.
@@ -32,6 +32,7 @@ SELECT
         WHEN placed.category IN ('kernel', 'memcpy', 'memset') THEN device.step
         WHEN placed.category = 'sync' THEN calls.step
         WHEN placed.category IN ('gpu_annotation', 'trace') THEN NULL
+        WHEN markers.row_id IS NOT NULL THEN markers.step
         ELSE placed.host_step
     END AS step,
     coalesce(device.launch_ns, calls.start_ns) AS launch_ns,

@@ -134,7 +134,7 @@ counted AS (
             WHEN formula IN ('bmm', 'baddbmm') AND len(a) = 3 AND len(b) = 3 AND a[1] = b[1] AND a[3] = b[2]
                 THEN 2.0 * a[1] * a[2] * a[3] * b[3]
             WHEN formula = 'linear' AND len(b) = 2 AND a[-1] = b[2] THEN 2.0 * list_product(a) * b[1]
-            WHEN formula = 'matmul' AND len(a) >= 2 AND len(b) = 2 AND a[-1] = b[1] THEN 2.0 * list_product(a) * b[2]
+            WHEN formula = 'matmul' AND len(b) = 2 AND a[-1] = b[1] THEN 2.0 * list_product(a) * b[2]
             WHEN formula = 'matmul' AND len(a) >= 3 AND len(a) = len(b) AND a[:-3] = b[:-3] AND a[-1] = b[-2]
                 THEN 2.0 * list_product(a) * b[-1]
             WHEN formula IN ('grouped_mm', 'scaled_grouped_mm') AND len(a) = 2 AND len(b) = 3 AND a[2] = b[2]

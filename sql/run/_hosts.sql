@@ -5,8 +5,8 @@
 -- evidence VARCHAR  How it is known; NULL unknown.
 --
 -- Scope: clock
--- How: hosts that are named settle it. Where none is named, ranks that each sit on a device of their own, of a host that
--- has at least as many devices as the job has ranks, can only be on one host.
+-- How: hosts that are named of all ranks settle it. Where they are not, and no two differ, ranks that each sit on a device
+-- of their own, of a host that has at least as many devices as the job has ranks, can only be on one host.
 WITH recorded AS (
     SELECT * FROM ranks WHERE is_recorded
 ),

@@ -33,7 +33,7 @@ listed AS (
         any_value(config.pg_desc) AS config_description,
         any_value(config.ranks ->> '$') AS config_ranks
     FROM configs
-    WHERE config.ranks IS NOT NULL
+    WHERE config IS NOT NULL
     GROUP BY config_rank, config.pg_name
 ),
 

@@ -9,7 +9,7 @@
 -- waited for). The first backward receive is posted before the last forward pass of the warm-up. The first forward pass of
 -- a model chunk waits for its parameters. After the last pass come the ops of the tail in their order; where gradients are
 -- reduced during the passes (what they left out is then reduced separately), the first reduction of a model chunk waits for
--- that chunk's last backward pass instead, and the tail waits for the last reduction.
+-- that chunk's last backward pass instead, and the rest of the tail waits for the last reduction, but for gc before it.
 WITH is_overlapped AS (
     SELECT coalesce(bool_or(optype = 'separate-grads-all-reduce'), FALSE) AS is_overlapped FROM timeline_ideals
 ),

@@ -2,7 +2,8 @@
 --
 -- rank              INTEGER    Rank.
 -- queue             VARCHAR    As in rank_collectives.
--- group_id          VARCHAR    The group's name; with @ and its lowest rank where groups share the name; inferred@RANK.
+-- group_id          VARCHAR    The group's name; with @ and its lowest rank where groups share the name; inferred@RANK, with
+--     the rank's queue behind it where the rank has several such groups.
 -- group_description VARCHAR    Its description; NULL without metadata.
 -- members           INTEGER[]  Its ranks, recorded or not, sorted.
 -- source            VARCHAR    arguments: the metadata lists the members; met: those that use the name; inferred: from

@@ -1,6 +1,7 @@
 -- One row per process group, member rank: who communicates with whom.
 --
--- group_id    VARCHAR  The group's name; with @ and its lowest rank where groups share the name; inferred@RANK.
+-- group_id    VARCHAR  The group's name; with @ and its lowest rank where groups share the name; inferred@RANK, with
+--     the rank's queue behind it where the rank has several such groups.
 -- rank        INTEGER  Member, recorded or not.
 -- description VARCHAR  What the job calls it; NULL without metadata.
 -- n_ranks     INTEGER  Members.

@@ -57,6 +57,7 @@ caused AS (
         cause,
         sum(late_ns) AS cause_late_ns,
         sum(cause_ns)::BIGINT AS cause_ns,
+        count(*) AS n_steps_of_cause,
         max_by(place, (late_ns, place)) AS place,
         row_number() OVER (PARTITION BY rank ORDER BY sum(late_ns) DESC, cause) AS cause_place
     FROM named
@@ -93,7 +94,9 @@ SELECT
     (by_rank.late_ns / nullif(known.duration_ns, 0))::DOUBLE AS late_ratio,
     by_rank.waited_ns / 1e9 / 60 / 60 AS lost_gpu_hours,
     CASE
-        WHEN caused.cause = 'compute' AND wandering.is_wandering AND 4 * by_rank.n_straggler < 3 * wandering.n_compute
+        WHEN caused.cause = 'compute'
+            AND wandering.is_wandering
+            AND 4 * caused.n_steps_of_cause < 3 * wandering.n_compute
             THEN 'sequence'
         ELSE caused.cause
     END AS cause,

@@ -50,7 +50,9 @@ measured AS (
         measured_ns / nullif(predicted_ns, 0) AS value_ratio,
         measured_ns / n_steps AS duration_ns,
         predicted_ns / n_steps AS base_ns,
-        replay_error_ratio
+        replay_error_ratio,
+        NULL AS steps_of_slowdown,
+        n_steps
     FROM totals
     WHERE measure IN ('S', 'fix')
     UNION ALL
@@ -64,7 +66,9 @@ measured AS (
         END AS value_ratio,
         totals.predicted_ns / totals.n_steps AS duration_ns,
         totals.measured_ns / totals.n_steps AS base_ns,
-        totals.replay_error_ratio
+        totals.replay_error_ratio,
+        ideal.n_steps AS steps_of_slowdown,
+        totals.n_steps
     FROM totals
     CROSS JOIN ideal
     WHERE totals.measure IN ('M_W', 'M_S')
@@ -76,7 +80,9 @@ measured AS (
         steps.measured_ns / nullif(steps.predicted_ns, 0) AS value_ratio,
         steps.measured_ns AS duration_ns,
         steps.predicted_ns AS base_ns,
-        NULL AS replay_error_ratio
+        NULL AS replay_error_ratio,
+        NULL AS steps_of_slowdown,
+        NULL AS n_steps
     FROM predicted_steps AS steps
     JOIN named ON steps.scenario = named.scenario
     WHERE named.measure = 'S' AND steps.measured_ns IS NOT NULL AND steps.predicted_ns IS NOT NULL
@@ -90,6 +96,8 @@ SELECT
     round(duration_ns)::BIGINT AS duration_ns,
     round(base_ns)::BIGINT AS base_ns,
     CASE
+        WHEN n_steps <> steps_of_slowdown
+            THEN format('n/a: predicted over {} steps, the slowdown over {}', n_steps, steps_of_slowdown)
         WHEN value_ratio IS NULL THEN 'n/a: nothing is slower than the median of the ranks'
         WHEN measure IN ('S', 'fix') AND abs(value_ratio - 1) < replay_error_ratio THEN 'below the error of the unchanged replay'
         ELSE 'ok'

@@ -9,8 +9,8 @@ Mutants with other rows than the shipped relation, an error or an answer that ne
 others are evaluated likewise wherever another test evaluates the relation. Each that has other rows in a test is held
 by the catalogue of a process of its own, which runs that test, `MOST_TESTS` of them at most. It is caught where one
 fails, and fails once more when it is run alone, or where all take three times what they take with the shipped SQL and
-a minute more. The survivors are printed: some mean the same as what is shipped. More tests, or more seconds for the
-mutants of one relation in a file (`MOST_S`), might have caught others: the share is the least that is caught.
+a minute more. The survivors are printed: some mean the same as what is shipped. More tests, or more seconds
+for the mutants of one relation (`MOST_S`, `MOST_FILE_S`), might have caught others: the share is the least caught.
 """
 
 from __future__ import annotations
@@ -96,11 +96,14 @@ SETTLED = (*CAUGHT, "unbound")
 
 OF_MACROS = "test_macros.py"
 
-MOST_TESTS = 3
+MOST_TESTS = 8
 """Tests of a file on which a mutant is run that has other rows in them."""
 
 MOST_S = 15
-"""Seconds that the mutants of one relation may take in a known run or a file; those of many wait for the next then."""
+"""Seconds that the mutants of one relation may take in a known run; a mutant of many waits for the next run then."""
+
+MOST_FILE_S = 240
+"""Likewise in a test file, which may be the only one that evaluates it."""
 
 UNBOUND = ("BinderException", "ParserException", "Binder Error", "Parser Error")
 
@@ -296,7 +299,7 @@ def _watch(file: str, mutants: Sequence[Mutant], folder: Path) -> None:
         return len(of_mutant) == MOST_TESTS
 
     start = time.monotonic()
-    with watching(_told_of(mutants, differs)):
+    with watching(_told_of(mutants, differs, MOST_FILE_S)):
         status, _ = _pytest([file], 1800, folder, running)
     (folder / "result.json").write_text(json.dumps([status, time.monotonic() - start, sorted(tests.items())]))
 
@@ -351,15 +354,16 @@ def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
         verdicts.append(replace(verdict, by=f"test_known_rows.py {run}: {verdict.by}"))
         return True
 
-    evaluate(run, _told_of(mutants, differs))
+    evaluate(run, _told_of(mutants, differs, MOST_S))
     return verdicts
 
 
-def _told_of(mutants: Sequence[Mutant], differs: Callable[[Verdict], bool]) -> Told:
+def _told_of(mutants: Sequence[Mutant], differs: Callable[[Verdict], bool], most_s: float) -> Told:
     """Return what evaluates the mutants of each relation that it is told of, beside it.
 
     Args:
         differs: Is called with each that has other rows there, and says whether it is done with.
+        most_s: Seconds for the mutants of one relation, all its evaluations together.
     """
     left: dict[str, deque[Mutant]] = defaultdict(deque)
     for mutant in mutants:
@@ -369,13 +373,13 @@ def _told_of(mutants: Sequence[Mutant], differs: Callable[[Verdict], bool]) -> T
 
     def told(con: duckdb.DuckDBPyConnection, relation: Relation, select: str) -> None:
         alike = left[relation.name]
-        if not alike or spent_s[relation.name] > MOST_S:
+        if not alike or spent_s[relation.name] > most_s:
             return
         start = time.monotonic()
         shipped = summary_of(con, relation.sql, relation)
         takes_s = time.monotonic() - start
         for _ in range(len(alike)):
-            if spent_s[relation.name] + time.monotonic() - start > MOST_S:
+            if spent_s[relation.name] + time.monotonic() - start > most_s:
                 break
             mutant = alike.popleft()
             verdict = _rows_of(con, mutant, relation, shipped, clock, 5 + 20 * takes_s)

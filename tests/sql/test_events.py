@@ -35,6 +35,12 @@ def test_a_launch_between_steps_is_in_no_step() -> None:
     assert _by_name(events, "step")["gemm"] == (None,)
 
 
+def test_a_marker_that_starts_where_the_step_before_it_ends_or_takes_no_time_is_of_its_own_step() -> None:
+    events = link([step(1, 0, 100), step(2, 100, 100), step(3, 100, 200), step(4, 200, 200)])
+
+    assert _by_name(events, "step") == {f"ProfilerStep#{number}": (number,) for number in range(1, 5)}
+
+
 def test_one_graph_launch_owns_all_its_kernels() -> None:
     events = link(
         [

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
-from evaluation import Row, connection, create_empty, insert, rows
-from longpole import catalog
-
-shipped = functools.cache(connection)
-"""A connection with the shipped kinds of measures and gates, which are loaded once."""
+from evaluation import Row, answer
 
 HELD: Row = {"baseline_runs": 10, "noise_sigmas": 3.0, "spread_runs": 3}
 """Runs that one is set against, and within how many deviations a change says nothing: from 3 runs on by their own."""
@@ -30,20 +24,14 @@ def _fails(
 ) -> bool:
     """Return whether the run `now` fails its gate."""
     measure = gate.replace("_worse_ratio", "_ns" if gate.startswith("step_time") else "_ratio")
-    con = shipped()
-    con.begin()
-    con.execute("CREATE TABLE told_gates (run VARCHAR, gate VARCHAR, threshold DOUBLE)")
-    create_empty(con, "run_measures", of_runs=True)
-    for name in ("_runs_before", "params"):
-        create_empty(con, name)
-    insert(con, "params", **HELD)
-    insert(con, "told_gates", run="now", gate=gate, threshold=threshold)
-    insert(con, "run_measures", run="now", measure=measure, value=value, noise=noise)
-    for n, value_before in before:
-        insert(con, "_runs_before", run="now", before_run=f"{n} ago", n_back=n)
-        insert(con, "run_measures", run=f"{n} ago", measure=measure, value=value_before, noise=noise_before)
-    found = rows(con, catalog.relations()["_failed_alone"].sql)
-    con.rollback()
+    others = [{"run": f"{n} ago", "measure": measure, "value": then, "noise": noise_before} for n, then in before]
+    found = answer(
+        "_failed_alone",
+        params=[HELD],
+        told_gates=[{"run": "now", "gate": gate, "threshold": threshold}],
+        run_measures=[{"run": "now", "measure": measure, "value": value, "noise": noise}, *others],
+        _runs_before=[{"run": "now", "before_run": f"{n} ago", "n_back": n} for n, _ in before],
+    )
     assert found in ([], [("now",)])
     return found == [("now",)]
 

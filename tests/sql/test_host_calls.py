@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from evaluation import Row, connection, create_empty, insert, rows
-from longpole import catalog
-
-
-def _of_events(name: str, select: str, events: list[Row]) -> list[tuple[Any, ...]]:
-    """Return the rows of a relation that reads the events of a rank's dumps alone, here of dump 0."""
-    con = connection()
-    create_empty(con, "events")
-    con.execute("ALTER TABLE events ADD COLUMN dump_no BIGINT DEFAULT 0")
-    for event in events:
-        insert(con, "events", **event)
-    return rows(con, f"SELECT {select} FROM ({catalog.relations()[name].sql}) ORDER BY ALL")
+from evaluation import Row, answer
 
 
 def test_a_call_is_what_its_name_says_and_a_record_of_a_synchronisation_is_no_call() -> None:
@@ -34,7 +21,7 @@ def test_a_call_is_what_its_name_says_and_a_record_of_a_synchronisation_is_no_ca
         {"category": category, "name": name, "start_ns": n, "duration_ns": duration}
         for n, (category, name, duration) in enumerate(names)
     ]
-    assert _of_events("_calls", "start_ns, end_ns, name, what", events) == [
+    assert answer("_calls", "start_ns, end_ns, name, what", events=events) == [
         (0, 9, "cudaStreamSynchronize", "synchronise"),
         (1, 10, None, "record"),
         (2, None, None, None),
@@ -62,5 +49,5 @@ def test_a_launch_costs_what_the_median_call_that_launched_kernels_took() -> Non
         {"category": category, "launch_thread": 1, "launch_ns": at, "launch_end_ns": None if at is None else at + took}
         for category, at, took in launched
     ]  # fmt: skip
-    assert _of_events("_launch_cost", "launch_ns", events) == [(4,)]
-    assert _of_events("_launch_cost", "launch_ns", events[5:]) == [(None,)]
+    assert answer("_launch_cost", events=events) == [(4,)]
+    assert answer("_launch_cost", events=events[5:]) == [(None,)]

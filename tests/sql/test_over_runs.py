@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from evaluation import Row, connection, create_empty, insert, rows
-from longpole import catalog
-
-TOLD = {
-    "told_runs": "run VARCHAR, job VARCHAR, workload VARCHAR, baseline VARCHAR",
-    "told_gates": "run VARCHAR, gate VARCHAR, threshold DOUBLE",
-}
-
-
-shipped = functools.cache(connection)
-"""A connection with the shipped data, which is loaded once."""
-
-
-def over_runs(name: str, select: str = "*", **given: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """Return the rows of a relation over runs, in order, where what it reads has these rows, else none."""
-    con, relations = shipped(), catalog.relations()
-    assert set(given) <= relations[name].reads
-    con.begin()
-    for table, columns in TOLD.items():
-        con.execute(f"CREATE TABLE {table} ({columns})")
-    for read in relations[name].reads & set(relations):
-        create_empty(con, read, of_runs=relations[read].scope not in ("fleet", "lib"))
-    for table, its in given.items():
-        for row in its:
-            insert(con, table, **row)
-    found = rows(con, f"SELECT {select} FROM ({relations[name].sql}) ORDER BY ALL")
-    con.rollback()
-    return found
+from evaluation import Row, answer
 
 
 def test_a_run_is_compared_with_the_last_good_runs_before_it_or_with_the_one_named() -> None:
@@ -44,7 +16,7 @@ def test_a_run_is_compared_with_the_last_good_runs_before_it_or_with_the_one_nam
     named = {"y": "c", "x": "x", "z": None}
     times = {"a": 100, "b": 110, "c": 120, "d": 130, "e": None}
     measures = [{"run": run, "measure": "step_time_ns", "value": time} for run, time in times.items()]
-    found = over_runs(
+    found = answer(
         "_baselines",
         _runs_before=[{"run": run, "before_run": other, "n_back": n} for run, other, n in before],
         _run_order=[{"run": run, "job": "j", "baseline": baseline} for run, baseline in named.items()],
@@ -58,7 +30,7 @@ def test_a_run_is_compared_with_the_last_good_runs_before_it_or_with_the_one_nam
 def compared(value: float | None, **of_run: str) -> tuple[Any, ...]:
     """Return what fleet_regressions says of a step time with a noise of 3 ns; that of run a is 100, with one of 4."""
     times = {"a": (100, 4), "b": (value, 3)}
-    [found] = over_runs(
+    [found] = answer(
         "fleet_regressions",
         "baseline_run, noise_floor, change, verdict, run",
         _baselines=[{"run": "b", "baseline_run": "a", "place": 1}] if "baseline" in of_run else [],
@@ -87,7 +59,7 @@ def test_a_run_of_no_job_is_compared_with_the_run_named() -> None:
 def gate(gate: str, threshold: float, **found: float | str | None) -> tuple[Any, ...]:
     """Return measure, value, is_most, baseline, noise_floor and verdict of one gate where the run was found so."""
     measure = {"step": "step_time_ns", "mfu_": "mfu_ratio"}[gate[:4]]
-    [row] = over_runs(
+    [row] = answer(
         "fleet_gates",
         "measure, value, is_most, baseline, noise_floor, verdict",
         told_gates=[{"run": "b", "gate": gate, "threshold": threshold}],
@@ -139,7 +111,7 @@ def hosts(
     seats: Sequence[tuple[str, str | None, bool]], late: Sequence[tuple[str, str | None]]
 ) -> list[tuple[Any, ...]]:
     """Return what fleet_hosts says of ranks (run, host, whether recorded) and stragglers (run, host)."""
-    return over_runs(
+    return answer(
         "fleet_hosts",
         "host, n_runs, n_straggler_runs, share_ratio, expected_runs, runs, verdict",
         ranks=[{"run": run, "host": host, "is_recorded": is_recorded} for run, host, is_recorded in seats],
@@ -187,7 +159,7 @@ def test_hosts_count_where_a_rank_on_them_was_recorded_and_stragglers_in_their_o
 
 
 def test_a_run_is_listed_with_what_is_known_of_it() -> None:
-    found = over_runs(
+    found = answer(
         "fleet_runs",
         "run, step_time_ns, compute_ratio, job, mfu_ratio, straggler_ratio, coverage_ratio, goodput_ratio",
         runs=[{"run": run} for run in ("a", "b", "c")],
@@ -225,7 +197,7 @@ def test_a_ledger_that_is_not_ranks_times_step_time_or_has_a_part_below_zero_is_
         3: {"model": 210, "idle_host": -10, "skew": 0},
         4: {"model": 200, "idle_host": 0, "skew": 0},
     }
-    found = over_runs(
+    found = answer(
         "ledgers_add_up",
         "step, whole_ns, parts_ns, least_ns, round(share_ratio, 9)",
         steps=[{"run": "r", "step": step, "n_ranks": 2, "duration_ns": 100} for step in (1, 2, 3, 4, 5)],
@@ -244,7 +216,7 @@ def test_a_ledger_that_is_not_ranks_times_step_time_or_has_a_part_below_zero_is_
 
 
 def test_phases_of_one_run_that_are_longer_than_they_last_are_no_fault_of_another() -> None:
-    found = over_runs(
+    found = answer(
         "phases_add_up",
         rank_steps=[{"run": run, "rank": 0, "step": 1, "duration_ns": 100, "idle_ns": 40} for run in ("a", "b")],
         phases=[

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 import pytest
 
-from evaluation import Row, connection, create_empty, dump_rows, insert, rows
+from evaluation import Row, answer
 from longpole import catalog
 from longpole.config import parse
 
@@ -17,31 +16,16 @@ MOST_RANKS = 2**20
 """A job is not believed to be larger."""
 
 
-@functools.cache
-def _shipped() -> duckdb.DuckDBPyConnection:
-    con = connection()
-    con.execute(f"CREATE TABLE params AS {catalog.relations()['params'].sql}")
-    return con
-
-
 def told(name: str, config: str, select: str = "*", **given: Sequence[Row]) -> list[tuple[Any, ...]]:
     """Return the rows of a relation where run.toml has this text, and what it reads has these rows, else none."""
-    con, relation = _shipped(), catalog.relations()[name]
-    assert set(given) <= relation.reads
     figures = parse(config, "run.toml").figures()
-    listed = ", ".join(f"${n + 1}::{kind} AS {figure}" for n, (figure, kind, _) in enumerate(figures))
-    con.begin()
-    con.execute(f"CREATE TABLE run_config AS SELECT {listed}", [value for _, _, value in figures])
-    con.execute(r"CREATE TABLE told_hardware AS SELECT COLUMNS('hardware_(.*)') AS '\1' FROM run_config")
-    con.register("told_dumps", dump_rows(*given.get("dumps", ())))
-    con.execute("CREATE TABLE dumps AS FROM told_dumps")
-    for read in relation.reads & set(catalog.relations()) - {"params"}:
-        create_empty(con, read)
-        for row in given.get(read, ()):
-            insert(con, read, **row)
-    found = rows(con, f"SELECT {select} FROM ({relation.sql}) ORDER BY ALL")
-    con.rollback()
-    return found
+    listed = ", ".join(f"?::{kind} AS {figure}" for figure, kind, _ in figures)
+    con = duckdb.default_connection()
+    run_config = con.sql(f"SELECT {listed}", params=[value for _, _, value in figures]).to_arrow_table()
+    hardware = [c for c in run_config.column_names if c.startswith("hardware_")]
+    told_hardware = run_config.select(hardware).rename_columns([c.removeprefix("hardware_") for c in hardware])
+    tables = {"run_config": run_config, "told_hardware": told_hardware, "dumps": ()}
+    return answer(name, select, **{t: r for t, r in tables.items() if t in catalog.relations()[name].reads} | given)
 
 
 BATCH = "[batch]\ntokens_per_step = 8\n"
