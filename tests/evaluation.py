@@ -84,7 +84,6 @@ def answer(name: str, /, select: str = "*", **given: Sequence[Row] | pa.Table) -
     relation = relations[name]
     assert set(given) <= relation.reads, f"{name} does not read {set(given) - relation.reads}"
     is_of_runs = relation.scope in ("fleet", "check")
-    con.begin()
     try:
         for read in sorted(relation.reads):
             its = given.get(read, ())
@@ -106,7 +105,8 @@ def answer(name: str, /, select: str = "*", **given: Sequence[Row] | pa.Table) -
                 con.execute(f"CREATE TABLE {read} AS FROM its")
         return rows(con, f"SELECT {select} FROM ({relation.sql}) ORDER BY ALL")
     finally:
-        con.rollback()
+        for read in relation.reads - set(catalog.data_names()):
+            con.execute(f"DROP TABLE IF EXISTS {read}")
 
 
 def _table(name: str, its: Sequence[Row] | pa.Table) -> pa.Table:
