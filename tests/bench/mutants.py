@@ -96,6 +96,8 @@ SETTLED = (*CAUGHT, "unbound")
 
 OF_MACROS = "test_macros.py"
 
+KNOWN_ROWS = "test_known_rows.py"
+
 MOST_TESTS = 8
 """Tests of a file on which a mutant is run that has other rows in them."""
 
@@ -351,7 +353,7 @@ def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
     verdicts: list[Verdict] = []
 
     def differs(verdict: Verdict) -> bool:
-        verdicts.append(replace(verdict, by=f"test_known_rows.py {run}: {verdict.by}"))
+        verdicts.append(replace(verdict, by=f"{KNOWN_ROWS} {run}: {verdict.by}"))
         return True
 
     evaluate(run, _told_of(mutants, differs, MOST_S))
@@ -414,15 +416,16 @@ class _Clock:
     """Interrupts a query that takes too long."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # what runs after a query is not interrupted in its place
         self._running: tuple[float, duckdb.DuckDBPyConnection] | None = None
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         while True:
             time.sleep(0.5)
-            running = self._running
-            if running is not None and time.monotonic() > running[0]:
-                running[1].interrupt()
+            with self._lock:
+                if self._running is not None and time.monotonic() > self._running[0]:
+                    self._running[1].interrupt()
 
     @contextlib.contextmanager
     def interrupting(self, con: duckdb.DuckDBPyConnection, limit_s: float) -> Iterator[None]:
@@ -430,7 +433,8 @@ class _Clock:
         try:
             yield
         finally:
-            self._running = None
+            with self._lock:
+                self._running = None
 
 
 def _as_done(tasks: Sequence[Any], n_processes: int, work: Callable[[Any], Any]) -> Iterator[Any]:
@@ -485,11 +489,14 @@ class _Kept:
         self._path = path
         self.done: list[str] = []
         self.verdicts: dict[Mutant, Verdict] = {}
+        self._others: list[list[str]] = []  # of relations that are not asked for this time
         if path is not None and path.exists():
             of_texts = {(m.name, m.sql): m for m in mutants}
             self.done, before = json.loads(path.read_text())
             of_mutants = [(of_texts.get((name, sql)), outcome, by) for name, sql, outcome, by in before]
             self.verdicts = {m: Verdict(m, outcome, by) for m, outcome, by in of_mutants if m is not None}
+            names = {m.name for m in mutants}
+            self._others = [entry for entry in before if entry[0] not in names]
 
     def left(self, mutants: Sequence[Mutant]) -> list[Mutant]:
         return [m for m in mutants if m not in self.verdicts or self.verdicts[m].outcome not in SETTLED]
@@ -502,7 +509,7 @@ class _Kept:
         print(f"{name}: {n_settled} more of {len(verdicts)} with other rows", flush=True)
         if self._path is not None:
             all_of = [[m.name, m.sql, v.outcome, v.by] for m, v in self.verdicts.items()]
-            self._path.write_text(json.dumps([self.done, all_of]))
+            self._path.write_text(json.dumps([self.done, self._others + all_of]))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -527,7 +534,8 @@ def main(arguments: Sequence[str]) -> int:
             parts = [left[part :: told.processes] for part in range(told.processes)]
             of_parts = _as_done(parts, told.processes, functools.partial(_on_a_run, run))
             kept.add(run, [verdict for verdicts in of_parts for verdict in verdicts])
-    _print_share("have other rows of known runs", kept.verdicts.values(), len(mutants))
+    of_runs = [v for v in kept.verdicts.values() if v.by.startswith(KNOWN_ROWS)]
+    _print_share("have other rows of known runs", of_runs, len(mutants))
 
     places = [TESTS / name for name in told.files]
     for path in [f for p in places for f in (sorted(p.rglob("test_*.py")) if p.is_dir() else [p])]:
