@@ -72,13 +72,13 @@ def _shipped() -> duckdb.DuckDBPyConnection:
 
 
 def answer(name: str, /, select: str = "*", **given: Sequence[Row] | pa.Table) -> list[tuple[Any, ...]]:
-    """Return the rows of one relation, in order, where what it reads has these rows and everything else has none.
+    """Return the rows of one relation, in order, where what it reads has these rows and other relations have none.
 
     Args:
         select: The columns or expressions that are wanted of each row.
         given: Rows by the relation or table that has them. What a row of a relation leaves out is NULL, of `params` as
-            shipped, of `dumps` that of a whole dump, and of events the dump is 0; tables that are not in `TOLD` have
-            the columns of their first row.
+            shipped, of `dumps` that of a whole dump, and of events the dump is 0; tables that are neither relations
+            nor in `TOLD` have the columns of their first row, so they must have one.
     """
     con, relations = _shipped(), catalog.relations()
     relation = relations[name]

@@ -47,7 +47,9 @@ SELECT
     CASE WHEN is_change THEN baseline END AS baseline,
     CASE WHEN is_change THEN noise_floor END AS noise_floor,
     CASE
-        WHEN value IS NULL THEN coalesce(state, 'n/a: the run is not analyzed')
+        WHEN value IS NULL AND starts_with(state, 'n/a') THEN state
+        WHEN value IS NULL AND state IS NOT NULL THEN 'n/a: no share of a baseline of 0'
+        WHEN value IS NULL THEN 'n/a: the run is not analyzed'
         WHEN is_change AND abs(measured - baseline) <= noise_floor THEN 'passed'
         WHEN CASE WHEN is_most THEN value > threshold ELSE value < threshold END THEN 'failed'
         ELSE 'passed'

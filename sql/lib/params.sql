@@ -23,11 +23,13 @@
 -- rounded_ns        DOUBLE Ends deviate by this at least: 250 ns, what times in whole microseconds do by rounding alone.
 -- slow_link_ratio   DOUBLE  A group whose transfers take this much longer than its siblings' has a slow link: 1.25, since
 --     medians of sibling groups on one machine differ by up to a tenth.
--- longest_epoch_s  DOUBLE  A start of an op this far from 1970 or further is no time: 9 * 10^9 s, the year 2255, which still fits in ns.
+-- longest_epoch_s  DOUBLE  A start of an op this far from 1970 or further is no time: 9 * 10^9 s, the year 2255, which still
+--     fits in ns.
 -- most_stages      BIGINT  A pipeline has no more stages than this: 256. The largest published ones have 64.
 -- hop_slack_ns     BIGINT  Starts and ends of one worker's sends, receives and passes are compared to within this: 50 µs, what
 --     recorders of different streams disagree by.
--- clock_slack_ns   BIGINT  A transfer that ended before the last of those who meet had come is a clock's error below this: 10 ms.
+-- clock_slack_ns   BIGINT  A transfer that ended before the last of those who meet had come is a clock's error below this:
+--     10 ms.
 -- slowest_percent  BIGINT  Workers that M_W makes ideal, of a hundred: 3, its definition.
 -- straggler_ratio  DOUBLE  A rank that is late by less of the step is no straggler: 0.02. Kernels of one kind differ by a few
 --     per cent from run to run, and the slowest of eight ranks by as much.

@@ -30,7 +30,8 @@
 -- reasons          VARCHAR[]  Why the clocks are not known; empty where they are.
 --
 -- Scope: rank
--- How: no clock of a call is longer than the call, so one whose shapes are not known adds at most its duration to each.
+-- How: no clock of a call is longer than the call, so one whose shapes are not known adds at most its duration to each. A clock
+-- of params.largest_work or longer is not believed.
 WITH device AS (
     SELECT DISTINCT
         device,
@@ -126,12 +127,12 @@ judged AS (
             WHEN local_sized_ns < params.shaped_ratio * (total_ns - comm_total_ns) AND shapes_reason IS NULL
                 THEN format('{:.0f} % of the time has sizes', 100 * local_sized_ns / (total_ns - comm_total_ns))
             WHEN lacks_memory AND device.device IS NOT NULL THEN format('memory bandwidth of {} is not known', device.device)
-            WHEN memory_ns >= params.largest_work THEN 'a memory bandwidth so low is not believed'
+            WHEN memory_ns >= params.largest_work THEN 'so long in memory is not believed: bandwidth or sizes are wrong'
         END AS memory_reason,
         CASE
             WHEN sized_ns - local_sized_ns < params.shaped_ratio * comm_total_ns THEN 'sizes of collectives are not recorded'
             WHEN lacks_link AND device.device IS NOT NULL THEN format('link bandwidth of {} is not known', device.device)
-            WHEN comm_ns >= params.largest_work THEN 'a link bandwidth so low is not believed'
+            WHEN comm_ns >= params.largest_work THEN 'so long on the link is not believed: bandwidth or sizes are wrong'
         END AS comm_reason,
         round(n_launches * coalesce(launch_cost.launch_ns, 0))::BIGINT AS overhead_ns
     FROM summed

@@ -9,9 +9,9 @@
 --
 -- Scope: clock
 -- How: a group of several ranks whose description names one dimension (mesh_tp, TENSOR_MODEL_PARALLEL_GROUP) gives its
--- members their order as coordinate, where a rank is in one such group only. Else the sizes in run.toml, where their product is the
--- world size, in Megatron-LM's default order: tensor fastest, then context, data, pipeline. Which digits a description
--- has says nothing: jobs number their groups, and a pattern takes 50 µs a text.
+-- members their order as coordinate, where a rank is in one such group only. Else the sizes in run.toml, where their
+-- product is the world size, in Megatron-LM's default order: tensor fastest, then context, data, pipeline. Which digits a
+-- description has says nothing: jobs number their groups, and a pattern takes 50 µs a text.
 WITH worded AS (
     SELECT
         rank,

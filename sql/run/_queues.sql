@@ -33,7 +33,7 @@ listed AS (
         any_value(config.pg_desc) AS config_description,
         any_value(config.ranks ->> '$') AS config_ranks
     FROM configs
-    WHERE config IS NOT NULL
+    WHERE coalesce(config.pg_name, config.pg_desc, config.ranks::VARCHAR) IS NOT NULL
     GROUP BY config_rank, config.pg_name
 ),
 

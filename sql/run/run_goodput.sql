@@ -3,8 +3,9 @@
 -- class       VARCHAR  train, warm-up, checkpoint, evaluation; restart: between two captures of other processes whose steps
 --     follow each other; not recorded: between other captures.
 -- n_steps     BIGINT   Steps of the class, or gaps. A step that saves a checkpoint is a train step too.
--- duration_ns BIGINT   Their time. NULL: clocks not aligned.
--- wall_ratio  DOUBLE   Of the wall time that is accounted for: all rows but `not recorded`. NULL there, and as above.
+-- duration_ns BIGINT   Their time. NULL: of one of them clocks are not aligned.
+-- wall_ratio  DOUBLE   Of the wall time that is accounted for: all rows but `not recorded`. NULL there, and where one of those
+--     has no time.
 -- is_useful   BOOLEAN  Whether it trains.
 -- evidence    VARCHAR  What says so.
 --
@@ -120,7 +121,7 @@ parts AS (
     SELECT
         pieces.class,
         count(*) AS n_steps,
-        sum(pieces.duration_ns) AS duration_ns,
+        CASE WHEN count(pieces.duration_ns) = count(*) THEN sum(pieces.duration_ns) END AS duration_ns,
         pieces.class = 'train' AS is_useful,
         coalesce('annotation ' || any_value(names.name), 'no annotation says otherwise') AS evidence
     FROM pieces
@@ -131,7 +132,7 @@ parts AS (
     SELECT
         CASE WHEN is_restart THEN 'restart' ELSE 'not recorded' END AS class,
         count(*) AS n_steps,
-        sum(duration_ns) AS duration_ns,
+        CASE WHEN count(duration_ns) = count(*) THEN sum(duration_ns) END AS duration_ns,
         FALSE AS is_useful,
         CASE
             WHEN is_restart THEN 'another process goes on with the next step'
@@ -142,7 +143,9 @@ parts AS (
 ),
 
 wall AS (
-    SELECT sum(duration_ns) AS duration_ns FROM parts WHERE class <> 'not recorded'
+    SELECT CASE WHEN count(duration_ns) = count(*) THEN sum(duration_ns) END AS duration_ns
+    FROM parts
+    WHERE class <> 'not recorded'
 )
 
 SELECT

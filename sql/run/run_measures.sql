@@ -66,8 +66,12 @@ found AS (
     SELECT
         'goodput_ratio' AS measure,
         (SELECT sum(wall_ratio) FROM run_goodput WHERE is_useful) AS value,
-        coalesce((SELECT any_value(evidence) FROM run_goodput WHERE is_useful AND wall_ratio IS NULL), 'no step of training')
-            AS reason
+        CASE
+            WHEN NOT EXISTS (FROM run_goodput WHERE is_useful) THEN 'no step of training'
+            WHEN EXISTS (FROM run_goodput WHERE duration_ns IS NULL AND class <> 'not recorded')
+                THEN 'n/a: clocks not aligned'
+            ELSE 'its steps take no time'
+        END AS reason
     UNION ALL
     SELECT
         'memory_ratio' AS measure,

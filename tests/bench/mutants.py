@@ -4,13 +4,16 @@ Run as `python tests/bench/mutants.py [--processes 2] [--kept FILE] [NAME ...]`.
 one change: a predicate dropped, a comparison flipped or moved by its bound, AND for OR, min for max, a FILTER or a
 DISTINCT gone, a LEFT join made INNER, plus for minus. What does not bind is no mutant.
 
-All of them are evaluated where tests/test_known_rows.py evaluates the relation, in its place and on what it reads.
-Mutants with other rows than the shipped relation, an error or an answer that never comes are caught by that test. The
-others are evaluated likewise wherever another test evaluates the relation. Each that has other rows in a test is held
-by the catalogue of a process of its own, which runs that test, `MOST_TESTS` of them at most. It is caught where one
-fails, and fails once more when it is run alone, or where all take three times what they take with the shipped SQL and
-a minute more. The survivors are printed: some mean the same as what is shipped. More tests, or more seconds
-for the mutants of one relation (`MOST_S`, `MOST_FILE_S`), might have caught others: the share is the least caught.
+Those of relations are evaluated where tests/test_known_rows.py evaluates the relation, in its place and on what it
+reads: with other rows than the shipped relation, or an error, a mutant is caught by that test. The others are evaluated
+likewise wherever another test evaluates the relation. Each that has other rows in a test, or no answer in time, is held
+by the catalogue of a process of its own, which runs that test, `MOST_TESTS` of them at most; what a fixture asked for
+counts for the test that comes first. Those of macros run their macro's tests. A mutant is caught where a test fails,
+and fails once more when it is run alone, or where they take three times what their whole file takes and a minute more.
+
+The survivors are printed: some mean the same as what is shipped. More tests, or more seconds for the mutants of one
+relation (`MOST_S`, `MOST_FILE_S`), might have caught others: the share is the least caught. `--kept` goes on where a
+call ended, with what has changed since judged anew.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import argparse
 import contextlib
 import copy
 import functools
+import hashlib
 import json
 import multiprocessing
 import os
@@ -28,7 +32,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -120,6 +124,11 @@ class Mutant:
     kind: str
     change: str
     sql: str
+
+    @property
+    def key(self) -> str:
+        """What stands for its name and SQL where many are kept."""
+        return hashlib.sha256(f"{self.name}\n{self.sql}".encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
@@ -291,6 +300,7 @@ def _pytest(tests: Sequence[str], limit_s: int, folder: Path, *plugins: object) 
 def _watch(file: str, mutants: Sequence[Mutant], folder: Path) -> None:
     """Write in which tests of a file each mutant has other rows, and how many seconds the file takes."""
     tests: dict[int, list[str]] = defaultdict(list)
+    spent_s: dict[str, float] = defaultdict(float)
     running = _Running()
     place_of = {mutant: place for place, mutant in enumerate(mutants)}
 
@@ -301,9 +311,10 @@ def _watch(file: str, mutants: Sequence[Mutant], folder: Path) -> None:
         return len(of_mutant) == MOST_TESTS
 
     start = time.monotonic()
-    with watching(_told_of(mutants, differs, MOST_FILE_S)):
+    with watching(_told_of(mutants, differs, MOST_FILE_S, spent_s)):
         status, _ = _pytest([file], 1800, folder, running)
-    (folder / "result.json").write_text(json.dumps([status, time.monotonic() - start, sorted(tests.items())]))
+    takes_s = time.monotonic() - start - sum(spent_s.values())
+    (folder / "result.json").write_text(json.dumps([status, takes_s, sorted(tests.items())]))
 
 
 def _try(mutant: Mutant, files: Sequence[str], limit_s: int, folder: Path) -> None:
@@ -353,24 +364,28 @@ def _on_a_run(run: str, mutants: Sequence[Mutant]) -> list[Verdict]:
     verdicts: list[Verdict] = []
 
     def differs(verdict: Verdict) -> bool:
+        if verdict.outcome == "too slow":
+            return True  # the test of known rows would wait for it
         verdicts.append(replace(verdict, by=f"{KNOWN_ROWS} {run}: {verdict.by}"))
         return True
 
-    evaluate(run, _told_of(mutants, differs, MOST_S))
+    evaluate(run, _told_of(mutants, differs, MOST_S, defaultdict(float)))
     return verdicts
 
 
-def _told_of(mutants: Sequence[Mutant], differs: Callable[[Verdict], bool], most_s: float) -> Told:
+def _told_of(
+    mutants: Sequence[Mutant], differs: Callable[[Verdict], bool], most_s: float, spent_s: dict[str, float]
+) -> Told:
     """Return what evaluates the mutants of each relation that it is told of, beside it.
 
     Args:
         differs: Is called with each that has other rows there, and says whether it is done with.
         most_s: Seconds for the mutants of one relation, all its evaluations together.
+        spent_s: Has what those of each have taken, 0 at first.
     """
     left: dict[str, deque[Mutant]] = defaultdict(deque)
     for mutant in mutants:
         left[mutant.name].append(mutant)
-    spent_s: dict[str, float] = defaultdict(float)
     clock = _Clock()
 
     def told(con: duckdb.DuckDBPyConnection, relation: Relation, select: str) -> None:
@@ -460,24 +475,28 @@ def _send(work: Callable[[Any], Any], task: Any, there: Connection) -> None:
     there.send(work(task))
 
 
-def _on_a_file(file: str, mutants: Sequence[Mutant], n_processes: int) -> list[Verdict]:
-    """Return what becomes of those that have other rows in some test of a file, or whose macro it tests."""
+def _on_a_file(file: str, mutants: Sequence[Mutant], n_processes: int) -> list[Verdict] | None:
+    """Return what becomes of those that have other rows in some test of a file, or whose macro it tests.
+
+    None: the file is left out, for its tests fail.
+    """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         status = _forked(_watch, file, mutants, Path(folder))
         if status or not (Path(folder) / "result.json").exists():
             print(f"left out, ended with {status}: {file}", flush=True)
-            return []
+            return None
         failed, takes_s, places = json.loads((Path(folder) / "result.json").read_text())
     if failed:
         print(f"left out, its tests fail or are none: {file}", flush=True)
-        return []
+        return None
     tests_of = {mutants[place]: tests for place, tests in places}
     if Path(file).name == OF_MACROS:
         tests_of |= {m: [file] for m in mutants if m.name in catalog.macros()}
 
     def judged(mutant: Mutant) -> Verdict:
         verdict = _judged(mutant, tests_of[mutant], takes_s)
-        return verdict if verdict.by else replace(verdict, by=f"has other rows in {tests_of[mutant][0]}")
+        what = "passes" if mutant.name in catalog.macros() else "has other rows in"
+        return verdict if verdict.by else replace(verdict, by=f"{what} {tests_of[mutant][0]}")
 
     return list(_as_done(list(tests_of), n_processes, judged))
 
@@ -487,29 +506,31 @@ class _Kept:
 
     def __init__(self, path: Path | None, mutants: Sequence[Mutant]) -> None:
         self._path = path
-        self.done: list[str] = []
-        self.verdicts: dict[Mutant, Verdict] = {}
-        self._others: list[list[str]] = []  # of relations that are not asked for this time
+        self._mutants = mutants
+        self._done: dict[str, set[str]] = {}  # by known run or file, the keys of the mutants it judged
+        self._fates: dict[str, tuple[str, str]] = {}  # by key, outcome and by what
         if path is not None and path.exists():
-            of_texts = {(m.name, m.sql): m for m in mutants}
-            self.done, before = json.loads(path.read_text())
-            of_mutants = [(of_texts.get((name, sql)), outcome, by) for name, sql, outcome, by in before]
-            self.verdicts = {m: Verdict(m, outcome, by) for m, outcome, by in of_mutants if m is not None}
-            names = {m.name for m in mutants}
-            self._others = [entry for entry in before if entry[0] not in names]
+            done, fates = json.loads(path.read_text())
+            self._done = {unit: set(keys) for unit, keys in done.items()}
+            self._fates = {key: (outcome, by) for key, (outcome, by) in fates.items()}
 
-    def left(self, mutants: Sequence[Mutant]) -> list[Mutant]:
-        return [m for m in mutants if m not in self.verdicts or self.verdicts[m].outcome not in SETTLED]
+    def left(self, unit: str) -> list[Mutant]:
+        """Return the mutants that are not settled and that a known run or a file has not judged."""
+        done = self._done.get(unit, set())
+        return [m for m in self._mutants if m.key not in done and self.verdict(m).outcome not in SETTLED]
 
-    def add(self, name: str, verdicts: Sequence[Verdict]) -> None:
-        """Keep what a known run or a test file says."""
-        self.done.append(name)
-        self.verdicts |= {v.mutant: v for v in verdicts}
+    def verdict(self, mutant: Mutant) -> Verdict:
+        return Verdict(mutant, *self._fates.get(mutant.key, ("survived", "no test has other rows of it")))
+
+    def add(self, unit: str, judged: Sequence[Mutant], verdicts: Sequence[Verdict]) -> None:
+        """Keep what a known run or a test file says of those that it judged."""
+        self._done.setdefault(unit, set()).update(m.key for m in judged)
+        self._fates |= {v.mutant.key: (v.outcome, v.by) for v in verdicts}
         n_settled = sum(v.outcome in SETTLED for v in verdicts)
-        print(f"{name}: {n_settled} more of {len(verdicts)} with other rows", flush=True)
+        print(f"{unit}: {n_settled} more of {len(verdicts)} with other rows", flush=True)
         if self._path is not None:
-            all_of = [[m.name, m.sql, v.outcome, v.by] for m, v in self.verdicts.items()]
-            self._path.write_text(json.dumps([self.done, self._others + all_of]))
+            done = {unit: sorted(keys) for unit, keys in self._done.items()}
+            self._path.write_text(json.dumps([done, self._fates]))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -529,32 +550,33 @@ def main(arguments: Sequence[str]) -> int:
 
     kept = _Kept(told.kept, mutants)
     for run in RUNS:
-        if run not in kept.done:
-            left = kept.left(mutants)
+        if left := kept.left(run):
             parts = [left[part :: told.processes] for part in range(told.processes)]
             of_parts = _as_done(parts, told.processes, functools.partial(_on_a_run, run))
-            kept.add(run, [verdict for verdicts in of_parts for verdict in verdicts])
-    of_runs = [v for v in kept.verdicts.values() if v.by.startswith(KNOWN_ROWS)]
-    _print_share("have other rows of known runs", of_runs, len(mutants))
+            kept.add(run, left, [verdict for verdicts in of_parts for verdict in verdicts])
+    _print_share("have other rows of known runs", [kept.verdict(m) for m in mutants], KNOWN_ROWS)
 
     places = [TESTS / name for name in told.files]
     for path in [f for p in places for f in (sorted(p.rglob("test_*.py")) if p.is_dir() else [p])]:
         name = str(path.relative_to(TESTS))
-        if name not in kept.done:
-            kept.add(name, _on_a_file(str(path), kept.left(mutants), told.processes))
-    verdicts = [kept.verdicts.get(m, Verdict(m, "survived", "no test has other rows of it")) for m in mutants]
+        if left := kept.left(name):
+            judged = _on_a_file(str(path), left, told.processes)
+            if judged is not None:
+                kept.add(name, left, judged)
+    verdicts = [kept.verdict(m) for m in mutants]
     for verdict in verdicts:
         if verdict.outcome not in SETTLED:
             print(f"{verdict.outcome}: {verdict.mutant.name}: {verdict.mutant.change}\n    {verdict.by}")
     _print_by_kind(verdicts)
-    _print_share("are caught", verdicts, len(mutants))
+    _print_share("are caught", verdicts)
     return 0
 
 
-def _print_share(what: str, verdicts: Iterable[Verdict], n_mutants: int) -> None:
-    counts = Counter(v.outcome for v in verdicts)
-    n_bound = n_mutants - counts["unbound"]
-    print(f"{100 * sum(counts[o] for o in CAUGHT) / max(1, n_bound):.1f} % of {n_bound} {what}", flush=True)
+def _print_share(what: str, verdicts: Sequence[Verdict], by: str = "") -> None:
+    """Print how many of those that bind are caught, by tests whose name begins so."""
+    n_bound = sum(v.outcome != "unbound" for v in verdicts)
+    n_caught = sum(v.outcome in CAUGHT and v.by.startswith(by) for v in verdicts)
+    print(f"{100 * n_caught / max(1, n_bound):.1f} % of {n_bound} {what}", flush=True)
 
 
 def _print_by_kind(verdicts: Sequence[Verdict]) -> None:

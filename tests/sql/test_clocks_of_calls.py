@@ -137,9 +137,21 @@ def test_a_bandwidth_at_which_work_takes_thirty_years_is_not_believed() -> None:
     below = 999_999_999 * 10**9
     columns = "memory_ns, comm_ns, clock, overlapped_ns, reasons"
     assert clocks(columns, *calls, grain="kernel", device=slow) == {
-        "copy 1000000000": (None, None, None, None, ["a memory bandwidth so low is not believed"]),
+        "copy 1000000000": (
+            None,
+            None,
+            None,
+            None,
+            ["so long in memory is not believed: bandwidth or sizes are wrong"],
+        ),
         "copy 999999999": (below, None, "memory", below, []),
-        "comm 1000000000": (None, None, None, None, ["a link bandwidth so low is not believed"]),
+        "comm 1000000000": (
+            None,
+            None,
+            None,
+            None,
+            ["so long on the link is not believed: bandwidth or sizes are wrong"],
+        ),
         "comm 999999999": (None, below, "comm", below, []),
     }
 

@@ -154,7 +154,8 @@ def queued(rank: int, **more: Any) -> Row:
 def test_members_of_a_queue_are_those_listed_whole_by_its_rows_or_by_the_dumps_only_group() -> None:
     # GIVEN rank 0, whose dump lists one group; rank 1, whose dump lists two; ranks 2 and 3, whose dumps list no groups
     # but something else; rank 4, whose rows list members, and rank 5, whose rows list the first of them only; rank 6,
-    # whose dump lists two, one of them without members, and rank 7, whose dump lists that one alone.
+    # whose dump lists two, one of them without members; rank 7, whose dump lists that one alone, and rank 8, whose dump
+    # lists one beside what is no group.
     found = answer(
         "_queues",
         "rank, group_name, members",
@@ -167,6 +168,7 @@ def test_members_of_a_queue_are_those_listed_whole_by_its_rows_or_by_the_dumps_o
             {"process_groups": None},
             {"process_groups": '[{"pg_name":"dp","ranks":[0,1]},{"pg_name":"tp"}]'},
             {"process_groups": '[{"pg_name":"tp"}]'},
+            {"process_groups": '[{}, "x", {"pg_name":"tp"}]'},
         ],
         rank_collectives=[
             *(queued(rank) for rank in range(4)),
@@ -174,6 +176,7 @@ def test_members_of_a_queue_are_those_listed_whole_by_its_rows_or_by_the_dumps_o
             queued(5, group_name="tp", group_ranks="[4, 5, ...]"),
             queued(6),
             queued(7),
+            queued(8),
         ],
     )
     assert found == [
@@ -185,6 +188,7 @@ def test_members_of_a_queue_are_those_listed_whole_by_its_rows_or_by_the_dumps_o
         (5, "tp", None),
         (6, None, None),
         (7, "tp", None),
+        (8, "tp", None),
     ]
 
 

@@ -43,13 +43,15 @@ def found(name: str, *raw: Row, select: str = "*") -> list[tuple[Any, ...]]:
     plain = pa.schema([(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in RAW_SCHEMA])
     table = pa.Table.from_pylist([{n: row.get(n) for n in plain.names} for row in raw], schema=plain)
     con.register("raw_rows", table.append_column("row_id", pa.array(range(len(raw)), pa.int64())))
-    con.begin()
-    con.execute("CREATE TABLE raw AS FROM raw_rows")
-    for relation in catalog.leading_to([name], {"raw", "context", "params", *catalog.data_names()}):
-        con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
-    answer = rows(con, f"SELECT {select} FROM {name} ORDER BY ALL")
-    con.rollback()
-    return answer
+    chain = catalog.leading_to([name], {"raw", "context", "params", *catalog.data_names()})
+    try:
+        con.execute("CREATE TABLE raw AS FROM raw_rows")
+        for relation in chain:
+            con.execute(f"CREATE TABLE {relation.name} AS {relation.sql}")
+        return rows(con, f"SELECT {select} FROM {name} ORDER BY ALL")
+    finally:
+        for made in ("raw", *(r.name for r in chain)):
+            con.execute(f"DROP TABLE IF EXISTS {made}")
 
 
 def test_only_ranges_and_operators_of_the_host_that_are_named_for_a_step_are_markers() -> None:

@@ -185,6 +185,25 @@ def test_without_one_clock_gaps_are_counted_and_their_time_is_not_known() -> Non
     ]
 
 
+def test_where_one_step_has_no_time_nothing_is_said_of_its_class_or_of_any_share() -> None:
+    save = {"class": "checkpoint", "name": "save_checkpoint", "rank": 0, "duration_ns": 5}
+    lost = lasting(None, first_step=4)
+    con = measured([*lasting(100, 100, 100), *lost], [{**save, "step": 3}])
+
+    assert rows(con, CLASSES) == [
+        ("checkpoint", 1, 5, None, "annotation save_checkpoint"),
+        ("train", 4, None, None, "n/a: clocks not aligned"),
+    ]
+    assert rows(con, "SELECT value, reason FROM run_measures WHERE measure = 'goodput_ratio'") == [
+        (None, "n/a: clocks not aligned")
+    ]
+    con = measured([*lasting(100, 100, 100), *lost], [{**save, "step": 4}, {**save, "step": 1}])
+    assert rows(con, "SELECT class, duration_ns, wall_ratio FROM run_goodput ORDER BY class") == [
+        ("checkpoint", None, None),
+        ("train", None, None),
+    ]
+
+
 def test_the_measures_of_a_run_and_what_its_steps_say_of_their_noise() -> None:
     steps = lasting(100, 110, 120, 130)
     steps[1] |= {"straggler_rank": 1, "straggler_ns": 23}

@@ -98,6 +98,7 @@ def test_a_gate_of_a_run_without_its_measure_says_why() -> None:
     assert gate("step_time_ns", 100) == (None, True, None, None, "n/a: the run is not analyzed")
     assert gate("step_time_worse_ratio", 0.05) == (None, True, None, None, "n/a: the run is not analyzed")
     assert gate("mfu_ratio", 0.5, verdict="n/a: no model") == (None, False, None, None, "n/a: no model")
+    assert gate("step_time_worse_ratio", 0.05, value=9, verdict="worse")[-1] == "n/a: no share of a baseline of 0"
     assert gate("mfu_worse_ratio", 0.5, value=0.4, verdict="n/a: no good run") == (
         None,
         True,

@@ -79,7 +79,7 @@ def test_nobody_is_named_within_the_noise_or_beside_another() -> None:
     """Half of the steps have a second who is 40,000 late, so that is what the second is in the median step."""
     lates = [
         *(late(1, 20_000, residual_ns=0), late(2, 19_999)),  # 2 % of the step
-        *(late(3, 60_000, residual_ns=20_000), late(4, 60_003, residual_ns=20_000)),  # three residuals
+        *(late(3, 60_000, residual_ns=20_000), late(4, 60_001, residual_ns=20_000)),  # three residuals
         *(late(5, 80_000), late(5, 40_000, rank=1)),  # twice as late as any other
         *(late(6, 80_000), late(6, 40_001, rank=1)),
     ]
