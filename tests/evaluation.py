@@ -51,11 +51,14 @@ def evaluate(con: duckdb.DuckDBPyConnection, scope: Scope, given: Sequence[str])
 
 
 def create_empty(con: duckdb.DuckDBPyConnection, name: str, *, of_runs: bool = False) -> None:
-    """Make a relation without rows, unless it is there: what a run has that nothing says.
+    """Make a relation, or a table of `TOLD`, without rows, unless it is there: what a run has that nothing says.
 
     Args:
-        of_runs: The run comes before its columns, as in the views of a session.
+        of_runs: The run comes before a relation's columns, as in the views of a session.
     """
+    if name in TOLD:
+        con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({TOLD[name]})")
+        return
     columns = ", ".join(f'"{c.name}" {c.type}' for c in catalog.relations()[name].columns)
     con.execute(f"CREATE TABLE IF NOT EXISTS {name} ({'run VARCHAR, ' if of_runs else ''}{columns})")
 
@@ -92,10 +95,7 @@ def answer(name: str, /, select: str = "*", **given: Sequence[Row] | pa.Table) -
                 for threshold, value in dict(*its).items():
                     con.execute(f"UPDATE params SET {threshold} = ?", [value])
             elif read in relations or read in TOLD:
-                if read in TOLD:
-                    con.execute(f"CREATE TABLE {read} ({TOLD[read]})")
-                else:
-                    create_empty(con, read, of_runs=is_of_runs and relations[read].scope != "fleet")
+                create_empty(con, read, of_runs=is_of_runs and read in relations and relations[read].scope != "fleet")
                 if read == "events":
                     con.execute("ALTER TABLE events ADD COLUMN dump_no BIGINT DEFAULT 0")
                 for row in its:
@@ -128,9 +128,8 @@ def allocations(rows: Sequence[Row], *, base_ns: int = 0) -> pa.Table:
 
 
 def _linked(rows: Sequence[Row], base_ns: int, step_pattern: str) -> duckdb.DuckDBPyConnection:
-    raw = pa.Table.from_pylist([{n: r.get(n) for n in RAW_SCHEMA.names} for r in rows], schema=_plain(RAW_SCHEMA))
     con = connection()
-    con.register("raw_rows", raw.append_column("row_id", pa.array(range(len(rows)), pa.int64())))
+    con.register("raw_rows", raw_table(rows))
     con.execute("CREATE TABLE raw AS FROM raw_rows WHERE category IS DISTINCT FROM 'memory'")
     con.execute("CREATE TABLE raw_memory AS FROM raw_rows WHERE category = 'memory'")
     con.execute(
@@ -244,5 +243,8 @@ def allocation(at: int, n_bytes: int, after: int | None, reserved: int | None = 
     }  # fmt: skip
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in schema])
+def raw_table(rows: Sequence[Row]) -> pa.Table:
+    """Return raw rows of one dump as a table, numbered in their order, from 0."""
+    plain = pa.schema([(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in RAW_SCHEMA])
+    table = pa.Table.from_pylist([{n: row.get(n) for n in plain.names} for row in rows], schema=plain)
+    return table.append_column("row_id", pa.array(range(len(rows)), pa.int64()))

@@ -317,10 +317,10 @@ def _watch(file: str, mutants: Sequence[Mutant], folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps([status, takes_s, sorted(tests.items())]))
 
 
-def _try(mutant: Mutant, files: Sequence[str], limit_s: int, folder: Path) -> None:
+def _try(mutant: Mutant, tests: Sequence[str], limit_s: int, folder: Path) -> None:
     of: dict[str, Any] = catalog.macros() if mutant.name in catalog.macros() else catalog.relations()
     of[mutant.name] = replace(of[mutant.name], sql=mutant.sql)
-    status, failure = _pytest(files, limit_s, folder)
+    status, failure = _pytest(tests, limit_s, folder)
     (folder / "failure.json").write_text(json.dumps([failure.test, failure.words]))
     sys.exit(status)
 
@@ -337,10 +337,9 @@ def _forked(target: Callable[..., None], *args: Any) -> int:
     return process.exitcode
 
 
-def _judged(mutant: Mutant, files: Sequence[str], takes_s: float) -> Verdict:
-    """Return what becomes of a mutant on test files that take `takes_s` seconds with the shipped SQL."""
+def _judged(mutant: Mutant, tests: Sequence[str], takes_s: float) -> Verdict:
+    """Return what becomes of a mutant on tests of a file that takes `takes_s` seconds with the shipped SQL."""
     limit_s = 60 + int(3 * takes_s)
-    tests = files
     test = words = ""
     for _ in range(2):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

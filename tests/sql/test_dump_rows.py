@@ -6,12 +6,10 @@ import functools
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 
-from evaluation import Row, annotation, connection, kernel, launch_call, operator, rows, step
+from evaluation import Row, annotation, connection, kernel, launch_call, operator, raw_table, rows, step
 from longpole import catalog
-from longpole.events import RAW_SCHEMA
 
 WEEK = 7 * 24 * 3600 * 10**9
 
@@ -40,9 +38,7 @@ def _shipped() -> duckdb.DuckDBPyConnection:
 def found(name: str, *raw: Row, select: str = "*") -> list[tuple[Any, ...]]:
     """Return the rows of a relation of one dump, in order, where its raw rows are numbered in their order, from 0."""
     con = _shipped()
-    plain = pa.schema([(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in RAW_SCHEMA])
-    table = pa.Table.from_pylist([{n: row.get(n) for n in plain.names} for row in raw], schema=plain)
-    con.register("raw_rows", table.append_column("row_id", pa.array(range(len(raw)), pa.int64())))
+    con.register("raw_rows", raw_table(raw))
     chain = catalog.leading_to([name], {"raw", "context", "params", *catalog.data_names()})
     try:
         con.execute("CREATE TABLE raw AS FROM raw_rows")

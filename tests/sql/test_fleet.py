@@ -43,8 +43,8 @@ def fleet() -> duckdb.DuckDBPyConnection:
     con = connection()
     for name in GIVEN:
         create_empty(con, name, of_runs=True)
-    con.execute("CREATE TABLE told_runs (run VARCHAR, job VARCHAR, workload VARCHAR, baseline VARCHAR)")
-    con.execute("CREATE TABLE told_gates (run VARCHAR, gate VARCHAR, threshold DOUBLE)")
+    for name in ("told_runs", "told_gates"):
+        create_empty(con, name)
     return con
 
 
